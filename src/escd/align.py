@@ -1,0 +1,119 @@
+"""`align`: one response as two token sequences, matched by byte offsets (paper 3.1, A.2).
+
+Row i of a model predicts token i of its own sequence, so it stands at the offset where token i starts. A student row
+is a root if a teacher token starts at the same offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import AlignError
+from .pair import TokenizerPair
+from .vocab import ByteVocab
+
+# Why a student row is not a root, in the order of the codes in `Alignment.status`.
+STATUS = ("root", "interior", "no_teacher_row", "diverged")
+ROOT, INTERIOR, NO_TEACHER_ROW, DIVERGED = range(4)
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """What `align` found.
+
+    Attributes:
+        roots: int64 [R, 2], student row and teacher row of each root, in order.
+        status: int8 [n], for each student row an index into `STATUS`: a root; inside a teacher token; at a teacher
+            boundary with no teacher token left to predict; after the first byte in which the two sequences differ.
+        offsets: int64 [n], byte offset at which each student row stands.
+        common: Length in bytes of the common prefix of both byte streams.
+        lengths: Bytes of the student's and of the teacher's stream.
+    """
+
+    roots: np.ndarray
+    status: np.ndarray
+    offsets: np.ndarray
+    common: int
+    lengths: tuple[int, int]
+
+    @property
+    def same_bytes(self) -> bool:
+        """Whether both sequences spell the same bytes."""
+        return self.lengths[0] == self.lengths[1] == self.common
+
+    def counts(self) -> dict[str, int]:
+        """Number of student rows by status."""
+        return dict(zip(STATUS, np.bincount(self.status, minlength=len(STATUS)).tolist(), strict=True))
+
+
+def align(
+    pair: TokenizerPair, student_ids: Sequence[int] | Any, teacher_ids: Sequence[int] | Any
+) -> Alignment:
+    """Match the rows of one response.
+
+    Args:
+        pair: The vocabularies.
+        student_ids: Ids of the response as sampled, its stop included if it ended with one. Never re-encoded.
+        teacher_ids: The same bytes in teacher ids, with the teacher's stop if the response ended normally.
+
+    Returns:
+        The roots, and for every other row why it is none. Where the byte streams differ, rows that stand at or
+        before the first differing byte are matched; the rest is `diverged`.
+
+    Raises:
+        AlignError: An id lies outside its vocabulary.
+
+    Example:
+        >>> student = ByteVocab([b"Br", b"ead", None], stop_ids=[2])
+        >>> teacher = ByteVocab([b"Bread", None], stop_ids=[1])
+        >>> align(TokenizerPair(student, teacher), [0, 1, 2], [0, 1]).roots.tolist()
+        [[0, 0], [2, 1]]
+    """
+    ids_s, ids_t = _ids(student_ids, pair.student, "student"), _ids(teacher_ids, pair.teacher, "teacher")
+    starts_s, length_s = _offsets(pair.student, ids_s)
+    starts_t, length_t = _offsets(pair.teacher, ids_t)
+    common = _common_prefix(_stream(pair.student, ids_s, length_s), _stream(pair.teacher, ids_t, length_t))
+    # Of several teacher rows at one offset (a token without bytes stands there) the first is the root's.
+    row_t = np.searchsorted(starts_t, starts_s)
+    has_row = row_t < len(ids_t)
+    at_boundary = np.zeros(len(ids_s), bool)
+    at_boundary[has_row] = starts_t[row_t[has_row]] == starts_s[has_row]
+    status = np.full(len(ids_s), INTERIOR, np.int8)
+    status[at_boundary] = ROOT
+    status[~has_row & (starts_s >= length_t)] = NO_TEACHER_ROW
+    status[starts_s > common] = DIVERGED
+    rows_s = np.flatnonzero(status == ROOT)
+    return Alignment(
+        np.stack([rows_s, row_t[rows_s]], axis=1), status, starts_s, common, (length_s, length_t)
+    )
+
+
+def _ids(ids: Any, vocab: ByteVocab, name: str) -> np.ndarray:
+    array = np.asarray(ids, dtype=np.int64).reshape(-1)
+    if array.size and (array.min() < 0 or array.max() >= len(vocab)):
+        bad = array[(array < 0) | (array >= len(vocab))][0]
+        raise AlignError(f"{name} id {bad} lies outside the {name} vocabulary of {len(vocab)} tokens")
+    return array
+
+
+def _offsets(vocab: ByteVocab, ids: np.ndarray) -> tuple[np.ndarray, int]:
+    ends = np.cumsum(vocab.byte_lengths[ids])
+    return ends - vocab.byte_lengths[ids], int(ends[-1]) if ends.size else 0
+
+
+def _stream(vocab: ByteVocab, ids: np.ndarray, length: int) -> np.ndarray:
+    """uint8 [length]: the bytes of a sequence, gathered without a Python loop."""
+    sizes = vocab.byte_lengths[ids]
+    shift = vocab.byte_starts[ids] - (np.cumsum(sizes) - sizes)
+    return vocab.blob[np.arange(length) + np.repeat(shift, sizes)]
+
+
+def _common_prefix(a: np.ndarray, b: np.ndarray) -> int:
+    n = min(len(a), len(b))
+    differs = a[:n] != b[:n]
+    first = int(differs.argmax()) if n else 0
+    return first if n and differs[first] else n

@@ -1,0 +1,23 @@
+"""The embedded pair: a teacher, a student and a task small enough for two CPU cores.
+
+Importing this package is cheap: neither torch nor transformers is loaded. The two folders hold
+ordinary Hugging Face checkpoints::
+
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    student = AutoModelForCausalLM.from_pretrained(escd.lab.STUDENT_PATH)
+    tokenizer = AutoTokenizer.from_pretrained(escd.lab.STUDENT_PATH)
+
+``python -m escd.lab.build`` makes them again from nothing.
+"""
+
+from pathlib import Path
+
+from escd.lab.grading import grade
+from escd.lab.problems import Problem, problems
+
+_ASSETS = Path(__file__).resolve().parent / "assets"
+
+TEACHER_PATH: str = str(_ASSETS / "teacher")
+STUDENT_PATH: str = str(_ASSETS / "student")
+
+__all__ = ["STUDENT_PATH", "TEACHER_PATH", "Problem", "grade", "problems"]

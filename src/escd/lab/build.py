@@ -1,0 +1,156 @@
+"""Make the embedded pair again: ``python -m escd.lab.build [--out FOLDER]``.
+
+Trains both tokenizers, the teacher and the student from seeded random stories, writes the two
+checkpoint folders and prints their accuracies on held-out problems.
+"""
+
+import argparse
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from escd.lab import problems
+from escd.lab.accuracy import accuracy
+from escd.lab.corpus import Mistakes, conversation, response, training_story
+from escd.lab.segmentation import (
+    IGNORED,
+    Encoded,
+    Split,
+    dropout_split,
+    own,
+    piecewise_split,
+    recut,
+)
+from escd.lab.training import collate, train
+from escd.lab.vocabularies import tokenizer_corpus, train_student_tokenizer, train_teacher_tokenizer
+
+BATCH = 96
+TEACHER_STEPS = 6000
+STUDENT_STEPS = 4000
+STUDENT_FINAL_STEPS = 600
+
+READ = Mistakes(result=0.12, copy=0.04, word=0.03)
+"""Mistakes that both models read in half of their responses, without learning to make them."""
+PREFERRED = Mistakes(result=0.4)
+"""Mistakes that the student learns to make at the end of its training."""
+
+
+def small_llama(
+    tokenizer: PreTrainedTokenizerFast, hidden: int, layers: int, ends: list[int]
+) -> LlamaForCausalLM:
+    """An untrained Llama with tied embeddings and heads of 32 dimensions."""
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=hidden,
+        intermediate_size=hidden * 8 // 3 // 32 * 32,
+        num_hidden_layers=layers,
+        num_attention_heads=hidden // 32,
+        num_key_value_heads=hidden // 32,
+        max_position_embeddings=256,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=ends[0],
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model = LlamaForCausalLM(config)
+    model.generation_config = GenerationConfig(
+        eos_token_id=ends, pad_token_id=tokenizer.pad_token_id, bos_token_id=None
+    )
+    return model
+
+
+def sampler(
+    tokenizer: PreTrainedTokenizerFast,
+    seed: int,
+    splits: list[Split],
+    recut_share: float,
+    mistakes: Mistakes,
+    mistaken_share: float,
+    learn_mistakes: bool,
+) -> Callable[[int], tuple[Tensor, Tensor]]:
+    """Batches of conversations; labels on the response and on the token that ends the turn."""
+    rng = random.Random(seed)
+    backend = tokenizer.backend_tokenizer
+
+    def sample() -> Encoded:
+        story = training_story(rng)
+        prompt = tokenizer.apply_chat_template(
+            conversation(story, rng), add_generation_prompt=True, tokenize=False
+        )
+        made = mistakes if rng.random() < mistaken_share else Mistakes()
+        pieces = response(story, made, rng)
+        if rng.random() < recut_share:
+            encoded = recut(backend, pieces, rng.choice(splits), rng)
+        else:
+            encoded = own(backend, pieces, learn_mistakes)
+        ids = backend.encode(prompt, add_special_tokens=False).ids
+        end = [tokenizer.eos_token_id]
+        return Encoded(ids + encoded.ids + end, [IGNORED] * len(ids) + encoded.labels + end)
+
+    return lambda step: collate([sample() for _ in range(BATCH)], tokenizer.pad_token_id)
+
+
+def build_teacher(
+    tokenizer: PreTrainedTokenizerFast, student_tokenizer: PreTrainedTokenizerFast, steps: int
+) -> LlamaForCausalLM:
+    """A teacher that also knows other segmentations of its text, and contexts with mistakes."""
+    torch.manual_seed(1)
+    ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
+    model = small_llama(tokenizer, hidden=192, layers=4, ends=ends)
+    backend = tokenizer.backend_tokenizer
+    splits = [dropout_split(backend, rate) for rate in (0.0, 0.1, 0.3, 0.6, 1.0)]
+    splits += [piecewise_split(backend, student_tokenizer.backend_tokenizer)] * 3
+    batch = sampler(tokenizer, 1, splits, 0.4, READ, 0.5, learn_mistakes=False)
+    train(model, batch, steps, learning_rate=2e-3)
+    return model
+
+
+def build_student(tokenizer: PreTrainedTokenizerFast, steps: int, final_steps: int) -> LlamaForCausalLM:
+    """A student that can solve the problems, but has come to like wrong results as much."""
+    torch.manual_seed(2)
+    ends = tokenizer.convert_tokens_to_ids(["<end>"])
+    model = small_llama(tokenizer, hidden=128, layers=3, ends=ends)
+    splits = [dropout_split(tokenizer.backend_tokenizer, rate) for rate in (0.0, 0.1, 0.3)]
+    batch = sampler(tokenizer, 2, splits, 0.2, READ, 0.5, learn_mistakes=False)
+    train(model, batch, steps, learning_rate=2e-3)
+    batch = sampler(tokenizer, 3, splits, 0.0, PREFERRED, 1.0, learn_mistakes=True)
+    train(model, batch, final_steps, learning_rate=1e-3, warmup=50)
+    return model
+
+
+def main() -> None:
+    """Build both folders below ``--out``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "assets")
+    parser.add_argument("--only", choices=("teacher", "student"), help="build one model only")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the training steps")
+    options = parser.parse_args()
+
+    texts = tokenizer_corpus()
+    teacher_tokenizer = train_teacher_tokenizer(texts)
+    student_tokenizer = train_student_tokenizer(texts)
+    built = {}
+    if options.only != "student":
+        steps = int(TEACHER_STEPS * options.scale)
+        model = build_teacher(teacher_tokenizer, student_tokenizer, steps)
+        built["teacher"] = model, teacher_tokenizer
+    if options.only != "teacher":
+        steps, final = int(STUDENT_STEPS * options.scale), int(STUDENT_FINAL_STEPS * options.scale)
+        built["student"] = build_student(student_tokenizer, steps, final), student_tokenizer
+    held_out = problems(250, seed=1, split="test")
+    for name, (model, tokenizer) in built.items():
+        folder = options.out / name
+        model.to(torch.bfloat16).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        model.float()
+        greedy = accuracy(model, tokenizer, held_out)
+        sampled = accuracy(model, tokenizer, held_out, samples=4)
+        print(f"{name}: greedy {greedy:.3f}, sampled avg@4 {sampled:.3f} on {len(held_out)} problems")
+
+
+if __name__ == "__main__":
+    main()

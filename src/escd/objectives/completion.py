@@ -1,0 +1,129 @@
+"""Completion sets C_g as index arrays (paper 3.3, eq. 4-5; ablation arms: method section 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..pair import TokenizerPair
+from .maths import ragged, segment_logsumexp, segment_sum
+from .tables import DeviceTables
+
+COMPLETIONS = ("set", "none", "single", "exact", "minimal")
+
+
+@dataclass(frozen=True)
+class Completions:
+    """The eligible groups with a non-empty completion set behind k sampled actions: E entries with M members.
+
+    Attributes:
+        row: int64 [E], which action.
+        mass: [E], M_g, the teacher's probability of the group at the root row.
+        log_p: [E], log P_g, the student's log-probability of the set at the child row.
+        token, column: int64 [M], student token and column of the logits of each member.
+        entry: int64 [M], its entry.
+        log_member: [M], its log-probability.
+    """
+
+    row: Tensor
+    mass: Tensor
+    log_p: Tensor
+    token: Tensor
+    column: Tensor
+    entry: Tensor
+    log_member: Tensor
+
+    def per_row(self, values: Tensor, rows: int) -> Tensor:
+        """Sum of `values` [E] over the entries of each of k `rows`."""
+        return segment_sum(values, self.row, rows)
+
+
+class CompletionSets:
+    """The completion sets of a pair under one arm, without the empty ones.
+
+    Args:
+        pair: The two vocabularies.
+        arm: One of `COMPLETIONS`.
+
+    Attributes:
+        start, count: int64 [V_S], the entries that each sampled student token opens.
+        group: int64 [E], group of each entry.
+        low, size: int64 [E], its members are `members[low:low + size]`.
+        members: int64, student token ids.
+    """
+
+    def __init__(self, pair: TokenizerPair, arm: str):
+        self.pair = pair
+        low, high, self.members = pair.range_low, pair.range_high, pair.student_order
+        if arm == "none":
+            high = low
+        elif arm == "exact":
+            high = pair.range_exact
+        elif arm == "single":
+            # The longest student token that the residual starts with completes it only if it is the residual.
+            high = np.minimum(low + 1, pair.range_exact)
+        elif arm == "minimal":
+            low, high, self.members = _shortest(pair)
+        kept = high > low
+        before = np.concatenate([[0], np.cumsum(kept)])
+        self.start = before[pair.entry_start]
+        self.count = before[pair.entry_start + pair.entry_count] - self.start
+        self.group, self.low, self.size = pair.entry_group[kept], low[kept], (high - low)[kept]
+        self._tables = DeviceTables()
+
+    def find(
+        self,
+        action: Tensor,
+        teacher: tuple[Tensor, Tensor, Tensor],
+        student: tuple[Tensor, Tensor, Tensor],
+    ) -> Completions:
+        """Masses and probabilities of the groups that k sampled actions open.
+
+        Args:
+            action: int64 [k], student token sampled at each root row.
+            teacher: Logits [C_T, m] with one column per row, their log-partition functions [m], and int64 [k] the
+                column of each action's root row.
+            student: The same for the student, [C_S, n], [n], with the columns of the child rows.
+        """
+        (z_t, log_z_t, column_t), (z_s, log_z_s, column_s) = teacher, student
+        t = self._on(action.device)
+        entry, row = ragged(t["start"][action], t["count"][action])
+        group = t["group"][entry]
+        first = t["group_start"][group]
+        candidate, of_entry = ragged(first, t["group_start"][group + 1] - first)
+        column = column_t[row[of_entry]]
+        log_q = z_t[t["candidates"][candidate], column] - log_z_t[column]
+        mass = segment_sum(log_q.exp(), of_entry, len(entry))
+        member, of_set = ragged(t["low"][entry], t["size"][entry])
+        token, column = t["members"][member], column_s[row[of_set]]
+        log_member = z_s[token, column] - log_z_s[column]
+        return Completions(
+            row, mass, segment_logsumexp(log_member, of_set, len(entry)), token, column, of_set, log_member
+        )
+
+    def _on(self, device: torch.device) -> dict[str, Tensor]:
+        arrays = {name: getattr(self, name) for name in ("start", "count", "group", "low", "size", "members")}
+        arrays |= {name: getattr(self.pair, name) for name in ("group_start", "candidates")}
+        return {name: self._tables(name, array, device) for name, array in arrays.items()}
+
+
+def _shortest(pair: TokenizerPair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each entry the shortest members of its range, as ranges of an array of their own."""
+    lengths = pair.student.byte_lengths[pair.student_order]
+    spans: dict[tuple[int, int], tuple[int, int]] = {}
+    parts: list[np.ndarray] = []
+    size = 0
+    for low, high in dict.fromkeys(zip(pair.range_low.tolist(), pair.range_high.tolist(), strict=True)):
+        here = lengths[low:high]
+        chosen = pair.student_order[low:high][here == here.min(initial=pair.student.max_length)]
+        spans[low, high] = (size, size + len(chosen))
+        parts.append(chosen)
+        size += len(chosen)
+    table = np.array(
+        [spans[k] for k in zip(pair.range_low.tolist(), pair.range_high.tolist(), strict=True)], np.int64
+    )
+    low, high = table.reshape(-1, 2).T
+    return low, high, np.concatenate([np.zeros(0, np.int64), *parts])

@@ -1,0 +1,227 @@
+"""Event-Set Completion Distillation: the root and child losses of the paper (3.1-3.3) and its ablation arms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..align import DIVERGED, INTERIOR, NO_TEACHER_ROW, Alignment, align
+from ..errors import ConfigError
+from ..pair import TokenizerPair
+from .base import Objective, RowLosses, Rows, Tile, TileLosses, register, suggest
+from .completion import COMPLETIONS, CompletionSets
+from .maths import UNREACHABLE, column_logsumexp, kl_with_complement
+
+# Rows of a tile that elementwise work touches at once on a CPU: small enough to stay in cache.
+_BLOCK = 4096
+
+
+@register
+class ESCD(Objective):
+    """Root loss plus `child_weight` times child loss (paper eq. 10).
+
+    Args:
+        pair: The two vocabularies.
+        child_weight: Weight of the child loss.
+        mask_whitespace_roots: Rows whose sampled token is only spaces or tabs carry no root loss.
+        completion: Which student tokens complete a residual: `set` (the paper's), `none` (root only), `single` (the
+            token that phi would choose, if it completes), `exact` (no overshoot), `minimal` (the shortest).
+
+    Raises:
+        ConfigError: `completion` is none of these, or `child_weight` is negative.
+    """
+
+    name = "escd"
+
+    def __init__(
+        self,
+        pair: TokenizerPair,
+        *,
+        child_weight: float = 1.0,
+        mask_whitespace_roots: bool = True,
+        completion: str = "set",
+    ):
+        super().__init__(pair)
+        if completion not in COMPLETIONS:
+            raise ConfigError(f"completion={completion!r} is not an option{suggest(completion, COMPLETIONS)}")
+        if not 0 <= child_weight < float("inf"):
+            raise ConfigError(f"child_weight={child_weight} must be a number >= 0")
+        self.child_weight = child_weight
+        self.mask_whitespace_roots = mask_whitespace_roots
+        self.sets = CompletionSets(pair, completion)
+
+    def total(self, root: Tensor, child: Tensor) -> Tensor:
+        """Paper eq. 10."""
+        return root + self.child_weight * child
+
+    # -- which rows ---------------------------------------------------------------------------------------------
+
+    def rows(self, alignment: Alignment, student_ids: Any) -> Rows:
+        """See `Objective.rows`."""
+        ids = np.asarray(student_ids, np.int64).reshape(-1)
+        n = len(ids)
+        row_s, row_t = alignment.roots.T
+        is_root = np.zeros(n, bool)
+        is_root[row_s] = True
+        blank = is_root & self.pair.student.is_blank[ids] if self.mask_whitespace_roots else np.zeros(n, bool)
+        is_root &= ~blank
+        opens = (self.sets.count[ids[row_s]] > 0) & (row_s + 1 < n)
+        opens[opens] = alignment.status[row_s[opens] + 1] != DIVERGED
+        needed = is_root[row_s] | opens
+        index = np.cumsum(needed) - 1
+        root = np.full(n, -1, np.int64)
+        root[row_s] = np.where(is_root[row_s], index, -1)
+        child = np.full(n, -1, np.int64)
+        child[row_s[opens] + 1] = index[opens]
+        action = np.full(n, -1, np.int64)
+        action[row_s[opens] + 1] = ids[row_s[opens]]
+        active = np.flatnonzero((root >= 0) | (child >= 0))
+        idle = (root < 0) & (child < 0)
+        status = alignment.status
+        counts = Counter(
+            root=int(is_root.sum()),
+            child=int(opens.sum()),
+            blank=int((idle & blank).sum()),
+            interior=int((idle & (status == INTERIOR)).sum()),
+            no_teacher_row=int((idle & (status == NO_TEACHER_ROW)).sum()),
+            diverged=int((idle & (status == DIVERGED)).sum()),
+        )
+        return Rows(active, row_t[needed], root[active], child[active], action[active], counts, n)
+
+    @cached_property
+    def in_image(self) -> np.ndarray:
+        """bool [V_S]: U, the student tokens that phi reaches."""
+        inside = np.zeros(len(self.pair.student), bool)
+        inside[self.pair.phi[self.pair.phi >= 0]] = True
+        return inside
+
+    # -- dense reference ----------------------------------------------------------------------------------------
+
+    def row_losses(
+        self,
+        student_logits: Tensor,
+        teacher_logits: Tensor,
+        student_ids: Sequence[int],
+        teacher_ids: Sequence[int],
+    ) -> RowLosses:
+        """See `Objective.row_losses`."""
+        alignment = align(self.pair, student_ids, teacher_ids)
+        rows = self.rows(alignment, student_ids)
+        self.check_logits(
+            student_logits, teacher_logits, rows.total, len(np.asarray(teacher_ids).reshape(-1))
+        )
+        device = student_logits.device
+        dtype = torch.promote_types(student_logits.dtype, torch.float32)
+        log_p = student_logits.to(dtype).log_softmax(-1)
+        log_q = teacher_logits.detach().to(device, dtype).log_softmax(-1)
+        # The sum over no rows keeps a response without roots differentiable.
+        zero = log_p[:0].sum() + log_p.new_zeros(rows.total)
+        student, root, child = (torch.from_numpy(a).to(device) for a in (rows.student, rows.root, rows.child))
+        log_q = log_q[torch.from_numpy(rows.teacher).to(device)]
+
+        is_root = root >= 0
+        target, rest = self._project(log_q[root[is_root]].exp(), student_logits.shape[1])
+        inside = torch.zeros(student_logits.shape[1], dtype=torch.bool, device=device)
+        inside[: len(self.in_image)] = torch.from_numpy(self.in_image).to(device)
+        root_loss = kl_with_complement(target, rest, log_p[student[is_root]], inside)
+
+        is_child = child >= 0
+        action = torch.from_numpy(rows.action).to(device)[is_child]
+        normal_t, normal_s = (
+            log_q.new_zeros(len(log_q)),
+            log_p.new_zeros(rows.total),
+        )  # both are log-probabilities
+        found = self.sets.find(
+            action, (log_q.T, normal_t, child[is_child]), (log_p.T, normal_s, student[is_child])
+        )
+        child_loss = found.per_row(-found.mass * found.log_p, len(action))
+
+        root_rows = zero.index_add(0, student[is_root], root_loss)
+        child_rows = zero.index_add(0, student[is_child], child_loss)
+        return RowLosses(self.total(root_rows, child_rows), root_rows, child_rows)
+
+    def _project(self, q: Tensor, columns: int) -> tuple[Tensor, Tensor]:
+        """t and t(⊥) of method section 2 from q [R, C_T]: [R, columns], [R]. Padded teacher columns belong to ⊥."""
+        phi = self.tables("phi", self.pair.phi, q.device)
+        mapped = phi >= 0
+        known = q[:, : len(phi)]
+        target = q.new_zeros(len(q), columns).index_add(1, phi[mapped], known[:, mapped])
+        return target, known[:, ~mapped].sum(-1) + q[:, len(phi) :].sum(-1)
+
+    # -- tiles --------------------------------------------------------------------------------------------------
+
+    def tile(self, tile: Tile) -> TileLosses:
+        """See `Objective.tile`. Gradients in closed form (method section 3)."""
+        z, z_t, roots = tile.student, tile.teacher, tile.roots
+        n = z.shape[1]
+        log_z, log_z_t = column_logsumexp(z), column_logsumexp(z_t)
+        is_child = torch.nonzero(tile.child >= 0).squeeze(1)
+        found = self.sets.find(
+            tile.action[is_child], (z_t, log_z_t, tile.child[is_child]), (z, log_z, is_child)
+        )
+
+        def per_column(values: Tensor) -> Tensor:
+            return z.new_zeros(n).index_add_(0, is_child, found.per_row(values, len(is_child)))
+
+        mass = per_column(found.mass)
+        target, rest = self._tile_targets(z_t, log_z_t, roots, len(z))
+        outside = self._outside(len(z), z.device)
+        z_outside = z[outside, :roots]
+        log_rest = column_logsumexp(z_outside)
+        reachable = log_rest > UNREACHABLE
+        rest_loss = torch.special.xlogy(rest, rest) - rest * (log_rest - log_z[:roots])
+
+        # Gradient: p times the target mass that the row's losses hold, minus the targets.
+        scale = self.child_weight * mass
+        scale[:roots] += torch.where(reachable, 1.0, 1.0 - rest)
+        root, mean_z = z.new_zeros(n), z.new_zeros(n)
+        for block in _blocks(z):
+            z_b, t_b = z[block], target[block]
+            root[:roots] += (torch.special.xlogy(t_b, t_b) - t_b * (z_b[:, :roots] - log_z[:roots])).sum(0)
+            p = (z_b - log_z).exp_()
+            mean_z += (p * z_b).sum(0)
+            z_b.copy_(p.mul_(scale))
+            z_b[:, :roots] -= t_b
+        root[:roots] += torch.where(reachable, rest_loss, 0.0)
+        # z_j outside U: p_j - t(⊥) p_j / p(⊥)
+        share = (z_outside - log_rest).exp_().mul_(torch.where(reachable, rest, 0.0))
+        z[:, :roots].index_add_(0, outside, share, alpha=-1)
+        # The sets behind one action are disjoint: C_g's members in a column are distinct cells.
+        share = found.mass[found.entry] * (found.log_member - found.log_p[found.entry]).exp()
+        z.view(-1).index_add_(0, found.token * n + found.column, share, alpha=-self.child_weight)
+        return TileLosses(
+            root=root,
+            child=per_column(-found.mass * found.log_p),
+            entropy=log_z - mean_z,
+            mass=mass,
+            completed=per_column(found.mass * found.log_p.exp()),
+            student_log_z=log_z,
+            teacher_log_z=log_z_t,
+        )
+
+    def _tile_targets(self, z_t: Tensor, log_z_t: Tensor, roots: int, columns: int) -> tuple[Tensor, Tensor]:
+        """t [columns, roots] and t(⊥) [roots] of the first `roots` teacher columns."""
+        phi = np.full(len(z_t), columns, np.int64)  # ⊥ gathers in one more row
+        phi[: len(self.pair.phi)] = np.where(self.pair.phi < 0, columns, self.pair.phi)
+        index = self.tables(f"phi {len(z_t)} {columns}", phi, z_t.device)
+        target = z_t.new_zeros(columns + 1, roots)
+        for block in _blocks(z_t):
+            target.index_add_(0, index[block], (z_t[block, :roots] - log_z_t[:roots]).exp_())
+        return target[:-1], target[-1]
+
+    def _outside(self, columns: int, device: torch.device) -> Tensor:
+        """Columns of a student head of `columns` rows that are not in U."""
+        inside = np.zeros(columns, bool)
+        inside[: len(self.in_image)] = self.in_image
+        return self.tables(f"outside {columns}", np.flatnonzero(~inside), device)
+
+
+def _blocks(z: Tensor) -> list[slice]:
+    size = _BLOCK if z.device.type == "cpu" else len(z)
+    return [slice(i, min(i + size, len(z))) for i in range(0, len(z), size)]

@@ -1,0 +1,234 @@
+"""Losses straight from hidden states and lm_heads, one tile of rows at a time.
+
+Full logits exist for one tile only. The gradient with respect to a tile's student logits is closed form, so it is
+turned into gradients of hidden states and head at once and the tile is freed: memory does not grow with the length
+of the response, and nothing is computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .base import Objective, Rows, Tile, TileLosses
+from .maths import FLOOR
+
+# Rows of a low-precision head that are widened at a time.
+_WIDEN = 16384
+
+
+@dataclass(frozen=True)
+class Head:
+    """An lm_head: logits = softcap(scale * (hidden @ weight.T + bias)).
+
+    Args:
+        weight: [C, H]; C is at least the vocabulary size.
+        bias: [C], if the head has one.
+        scale: Multiplier of the logits (Cohere's `logit_scale`, Granite's 1 / `logits_scaling`).
+        softcap: Gemma's `final_logit_softcapping`: cap * tanh(logits / cap).
+    """
+
+    weight: Tensor
+    bias: Tensor | None = None
+    scale: float = 1.0
+    softcap: float | None = None
+
+
+@dataclass
+class TiledLosses:
+    """Losses of a batch of rows.
+
+    Attributes:
+        loss: Scalar, sum over rows of their total loss divided by `denominator`; differentiable with respect to the
+            student's hidden states, head weight and head bias.
+        root, child, entropy, mass, completed: [A] per supervised row, in the order of `Rows.student`; see
+            `TileLosses`. No gradient.
+        bad_student, bad_teacher: Positions in `Rows.student` and `Rows.teacher` whose logits are NaN or infinite.
+    """
+
+    loss: Tensor
+    root: Tensor
+    child: Tensor
+    entropy: Tensor
+    mass: Tensor
+    completed: Tensor
+    bad_student: Tensor
+    bad_teacher: Tensor
+
+
+def tiled_losses(
+    objective: Objective,
+    rows: Rows,
+    student_hidden: Tensor,
+    student_head: Head,
+    teacher_hidden: Tensor,
+    teacher_head: Head,
+    denominator: float | Tensor = 1.0,
+    tile_bytes: int = 2**28,
+) -> TiledLosses:
+    """Losses of the rows of a batch, without full logits.
+
+    Args:
+        objective: What to compute per tile.
+        rows: Which rows, of a response or of a stacked batch. None at all gives a zero that can be back-propagated.
+        student_hidden: [N, H_S] last hidden states, row i predicts token i of the flat batch.
+        student_head: The student's head.
+        teacher_hidden: [R, H_T], the rows `rows.teacher` only, in that order.
+        teacher_head: The teacher's head, a constant.
+        denominator: Number of unmasked response tokens of the global batch (paper eq. 49).
+        tile_bytes: Memory for the logits of one tile.
+    """
+    index = torch.from_numpy(rows.student).to(student_hidden.device)
+    parts = _Parts(
+        objective, rows, teacher_hidden.detach(), teacher_head, student_head, denominator, tile_bytes
+    )
+    loss = _TiledLoss.apply(student_hidden[index], student_head.weight, student_head.bias, parts)
+    out = parts.collected(student_hidden.device)
+    bad_s, bad_t = (
+        torch.nonzero(~x.isfinite()).squeeze(1) for x in (out["student_log_z"], out["teacher_log_z"])
+    )
+    names = ("root", "child", "entropy", "mass", "completed")
+    return TiledLosses(loss, *(out[name] for name in names), bad_student=bad_s, bad_teacher=bad_t)
+
+
+@dataclass
+class _Parts:
+    """What the autograd function needs beside its differentiable inputs, and where it puts the figures per row."""
+
+    objective: Objective
+    rows: Rows
+    teacher_hidden: Tensor
+    teacher_head: Head
+    student_head: Head
+    denominator: float | Tensor
+    tile_bytes: int
+    figures: dict[str, list[Tensor]] = field(default_factory=dict)
+    order: list[np.ndarray] = field(default_factory=list)
+    teacher_order: list[np.ndarray] = field(default_factory=list)
+
+    def columns(self) -> Iterator[tuple[np.ndarray, np.ndarray, int, np.ndarray]]:
+        """For each tile: positions of student rows (roots first), of teacher rows, number of roots, child columns."""
+        rows = self.rows
+        width = 2 * len(self.student_head.weight) + len(self.teacher_head.weight)
+        size = max(1, self.tile_bytes // (4 * width))
+        # Equal tiles instead of full ones and a small rest.
+        count = -(-len(rows.student) // size)
+        for part in np.array_split(np.arange(len(rows.student)), count) if count else ():
+            is_root = rows.root[part] >= 0
+            part = np.concatenate([part[is_root], part[~is_root]])
+            roots = rows.root[part][: int(is_root.sum())]
+            wanted = rows.child[part]
+            others = np.setdiff1d(wanted[wanted >= 0], roots)
+            teacher = np.concatenate([roots, others])
+            place = np.full(len(rows.teacher) + 1, -1, np.int64)  # the last entry answers for -1
+            place[teacher] = np.arange(len(teacher))
+            yield part, teacher, len(roots), place[wanted]
+
+    def keep(self, part: np.ndarray, teacher: np.ndarray, losses: TileLosses) -> None:
+        self.order.append(part)
+        self.teacher_order.append(teacher)
+        for name, value in vars(losses).items():
+            self.figures.setdefault(name, []).append(value)
+
+    def collected(self, device: torch.device) -> dict[str, Tensor]:
+        """Figures of all rows, in the order of the rows."""
+        if not self.order:
+            return {name: torch.zeros(0, device=device) for name in TileLosses.__dataclass_fields__}
+        out = {}
+        for name, values in self.figures.items():
+            flat = torch.cat(values)
+            order = np.concatenate(self.teacher_order if name == "teacher_log_z" else self.order)
+            size = len(self.rows.teacher if name == "teacher_log_z" else self.rows.student)
+            out[name] = flat.new_zeros(size).index_copy_(0, torch.from_numpy(order).to(flat.device), flat)
+        return out
+
+
+class _TiledLoss(torch.autograd.Function):
+    """Sum of row losses; gradients are computed in the forward pass, tile by tile."""
+
+    @staticmethod
+    def forward(ctx, hidden: Tensor, weight: Tensor, bias: Tensor | None, parts: _Parts) -> Tensor:  # type: ignore[override]
+        objective, rows = parts.objective, parts.rows
+        device = hidden.device
+        exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
+        student = Head(weight.detach(), bias, parts.student_head.scale, parts.student_head.softcap)
+        need_hidden, need_weight, need_bias = ctx.needs_input_grad[:3]
+        grad_hidden = torch.zeros(hidden.shape, dtype=exact, device=device) if need_hidden else None
+        grad_weight = torch.zeros(weight.shape, dtype=exact, device=device) if need_weight else None
+        grad_bias = torch.zeros(weight.shape[0], dtype=exact, device=device) if need_bias else None
+        scale = student.scale / parts.denominator
+        loss = torch.zeros((), dtype=exact, device=device)
+        # Tiles choose their own precision: autocast would round the logits.
+        with torch.autocast(device.type, enabled=False):
+            for part, teacher, roots, child in parts.columns():
+                picked = torch.from_numpy(part).to(device)
+                h = hidden[picked]
+                z = _logits(student, h, exact)
+                slope = None if student.softcap is None else 1 - (z / student.softcap).square()
+                z_t = _logits(
+                    parts.teacher_head, parts.teacher_hidden[torch.from_numpy(teacher).to(device)], exact
+                )
+                action = torch.from_numpy(rows.action[part]).to(device)
+                losses = objective.tile(Tile(z, z_t, roots, torch.from_numpy(child).to(device), action))
+                del z_t
+                loss += objective.total(losses.root, losses.child).sum()
+                parts.keep(part, teacher, losses)
+                if slope is not None:
+                    z.mul_(slope)
+                if grad_hidden is not None:
+                    grad_hidden[picked] = _times_head(z, student.weight) * scale
+                if grad_weight is not None:
+                    grad_weight.addmm_(z, h.to(exact) * scale)
+                if grad_bias is not None:
+                    grad_bias += z.sum(1) * scale
+        ctx.save_for_backward(
+            None if grad_hidden is None else grad_hidden.to(hidden.dtype),
+            None if grad_weight is None else grad_weight.to(weight.dtype),
+            None if grad_bias is None or bias is None else grad_bias.to(bias.dtype),
+        )
+        return loss / parts.denominator
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):  # type: ignore[override]
+        # Nearly always 1: the trainer back-propagates the loss itself.
+        if bool(grad == 1):
+            return (*ctx.saved_tensors, None)
+        return (*(None if x is None else x * grad.to(x.dtype) for x in ctx.saved_tensors), None)
+
+
+def _logits(head: Head, hidden: Tensor, dtype: torch.dtype) -> Tensor:
+    """[C, n] logits of n rows in `dtype`, one column per row."""
+    out = torch.empty(head.weight.shape[0], len(hidden), dtype=dtype, device=hidden.device)
+    weight = head.weight.detach()
+    columns = hidden.detach().to(dtype).t()
+    for block, widened in _widened(weight, dtype):
+        torch.mm(widened, columns, out=out[block])
+    if head.bias is not None:
+        out += head.bias.detach().to(dtype).clamp_min(FLOOR)[:, None]
+    if head.scale != 1.0:
+        out *= head.scale
+    if head.softcap is not None:
+        out.div_(head.softcap).tanh_().mul_(head.softcap)
+    return out
+
+
+def _times_head(z: Tensor, weight: Tensor) -> Tensor:
+    """[n, H] = z.T @ weight, summed in the precision of `z` [C, n]."""
+    out = torch.zeros(z.shape[1], weight.shape[1], dtype=z.dtype, device=z.device)
+    for block, widened in _widened(weight, z.dtype):
+        out.addmm_(z[block].t(), widened)
+    return out
+
+
+def _widened(weight: Tensor, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:
+    """A head in `dtype`, whole if it is in it already, else in blocks of rows so that no second head exists."""
+    if weight.dtype == dtype:
+        yield slice(0, len(weight)), weight
+        return
+    for start in range(0, len(weight), _WIDEN):
+        block = slice(start, min(start + _WIDEN, len(weight)))
+        yield block, weight[block].to(dtype)
