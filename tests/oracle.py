@@ -234,6 +234,11 @@ def row_losses(student, teacher, student_logits, teacher_logits, student_ids, te
     return root, child
 
 
+def share(logits, j, columns):
+    """Probability of column j, one of `columns`, among them; 0 where none of them has any."""
+    return 0.0 if logits[j] == -math.inf else math.exp(float(logits[j]) - log_sum(logits, columns))
+
+
 def row_gradients(
     student, teacher, student_logits, teacher_logits, student_ids, teacher_ids, child_weight=1.0, **options
 ):
@@ -252,9 +257,8 @@ def row_gradients(
                 if j in cells:
                     out[row, j] += p_j * pulled - cells[j]
                 else:
-                    share = math.exp(float(z[j]) - log_sum(z, outside)) if p_j > 0 else 0.0
-                    out[row, j] += p_j - bottom * share
+                    out[row, j] += p_j - bottom * share(z, j, outside)
             for mass, chosen in what.child[row]:
-                share = math.exp(float(z[j]) - log_sum(z, chosen)) if j in chosen else 0.0
-                out[row, j] += child_weight * mass * (p_j - share)
+                inside = share(z, j, chosen) if j in chosen else 0.0
+                out[row, j] += child_weight * mass * (p_j - inside)
     return out

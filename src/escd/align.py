@@ -50,9 +50,7 @@ class Alignment:
         return dict(zip(STATUS, np.bincount(self.status, minlength=len(STATUS)).tolist(), strict=True))
 
 
-def align(
-    pair: TokenizerPair, student_ids: Sequence[int] | Any, teacher_ids: Sequence[int] | Any
-) -> Alignment:
+def align(pair: TokenizerPair, student_ids: Sequence[int] | Any, teacher_ids: Sequence[int] | Any) -> Alignment:
     """Match the rows of one response.
 
     Args:
@@ -87,9 +85,7 @@ def align(
     status[~has_row & (starts_s >= length_t)] = NO_TEACHER_ROW
     status[starts_s > common] = DIVERGED
     rows_s = np.flatnonzero(status == ROOT)
-    return Alignment(
-        np.stack([rows_s, row_t[rows_s]], axis=1), status, starts_s, common, (length_s, length_t)
-    )
+    return Alignment(np.stack([rows_s, row_t[rows_s]], axis=1), status, starts_s, common, (length_s, length_t))
 
 
 def _ids(ids: Any, vocab: ByteVocab, name: str) -> np.ndarray:

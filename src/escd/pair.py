@@ -136,9 +136,7 @@ class TokenizerPair:
                 spans.append(span)
         by_action = np.argsort(np.array(actions, np.int64), kind="stable")
         table = np.array(spans, np.int64).reshape(-1, 3)[by_action]
-        self.range_low, self.range_exact, self.range_high = (
-            np.ascontiguousarray(column) for column in table.T
-        )
+        self.range_low, self.range_exact, self.range_high = (np.ascontiguousarray(column) for column in table.T)
         self.entry_group = np.array(groups, np.int64)[by_action]
         self.student_order = np.array([u for _, u in ordered], np.int64)
         counts = np.bincount(np.array(actions, np.int64), minlength=len(student)).astype(np.int64)
@@ -208,9 +206,7 @@ class TokenizerPair:
             VocabError: The file is missing, damaged, or of another version.
         """
         arrays = _read(path)
-        pair = cls._from(
-            ByteVocab.from_arrays(arrays, "student"), ByteVocab.from_arrays(arrays, "teacher"), arrays
-        )
+        pair = cls._from(ByteVocab.from_arrays(arrays, "student"), ByteVocab.from_arrays(arrays, "teacher"), arrays)
         return pair
 
     @classmethod

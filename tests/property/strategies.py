@@ -33,8 +33,8 @@ class Scene(NamedTuple):
     teacher_ids: list
 
 
-def words(pieces, longest):
-    return st.lists(st.sampled_from(pieces), min_size=1, max_size=longest).map(b"".join)
+def words(pieces, longest, shortest=1):
+    return st.lists(st.sampled_from(pieces), min_size=shortest, max_size=longest).map(b"".join)
 
 
 @st.composite
@@ -43,8 +43,8 @@ def vocabularies(draw, letters, parts=()):
     kinds = [words(letters, 2), words(letters, 4), words(letters, 2), words(letters, 7)]
     tokens = draw(st.lists(st.one_of(*kinds), min_size=1, max_size=8))
     if parts:
-        tokens += draw(st.lists(words(parts, 3), max_size=6))
-    if draw(st.integers(0, 3)):  # mostly every single byte is a token, so that every text can be spelled
+        tokens += draw(st.lists(words(parts, 3, shortest=2), min_size=1, max_size=6))
+    if draw(st.integers(0, 7)):  # mostly every single byte is a token, so that every text can be spelled
         tokens += letters
     if draw(st.integers(0, 3)) == 0:
         tokens += draw(st.lists(st.sampled_from(tokens), max_size=2))  # duplicates
@@ -88,7 +88,7 @@ def responses(draw):
     """Ids of one response on both sides: mostly the same bytes, mostly stopped, sometimes neither."""
     student, teacher = draw(pairs())
     tokens = list(student.content())
-    fewest, most = draw(st.sampled_from([(0, 2), (2, 5), (3, 7)]))
+    fewest, most = draw(st.sampled_from([(0, 1), (1, 3), (2, 5), (2, 5), (3, 7), (3, 7)]))
     student_ids = draw(st.lists(st.sampled_from(tokens), min_size=fewest, max_size=most)) if tokens else []
     text = b"".join(student.bytes_of(i) for i in student_ids)
     teacher_ids = draw(spellings(teacher, text))

@@ -10,6 +10,7 @@ from . import build
 from .strategies import responses
 
 thorough = settings(max_examples=200, deadline=None)
+quick = settings(max_examples=60, deadline=None)
 
 
 @thorough
@@ -23,7 +24,7 @@ def test_roots_are_the_rows_that_stand_at_a_teacher_boundary(scene):
     assert [tuple(r) for r in roots.tolist()] == expected
 
 
-@thorough
+@quick
 @given(responses())
 def test_the_first_row_is_a_root_and_the_last_pair_of_stops_too(scene):
     student, teacher, student_ids, teacher_ids = scene
@@ -37,7 +38,7 @@ def test_the_first_row_is_a_root_and_the_last_pair_of_stops_too(scene):
         assert roots[-1][0] == len(student_ids) - 1
 
 
-@thorough
+@quick
 @given(responses())
 def test_roots_do_not_depend_on_the_container_of_the_ids(scene):
     built = build.pair(scene)
@@ -47,7 +48,7 @@ def test_roots_do_not_depend_on_the_container_of_the_ids(scene):
     np.testing.assert_array_equal(arrays, plain)
 
 
-@thorough
+@quick
 @given(responses())
 def test_bytes_after_the_first_difference_change_nothing_before_it(scene):
     """Cutting both sides where they differ leaves the roots that stand before the cut."""

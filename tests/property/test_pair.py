@@ -14,8 +14,8 @@ import oracle
 from . import build
 from .strategies import pairs
 
-thorough = settings(max_examples=150, deadline=None)
-quick = settings(max_examples=60, deadline=None)
+thorough = settings(max_examples=120, deadline=None)
+quick = settings(max_examples=50, deadline=None)
 
 
 @thorough
@@ -43,7 +43,7 @@ def test_groups_are_the_connected_components_of_the_candidates(spec):
 
 @thorough
 @given(pairs())
-def test_a_group_is_one_minimal_candidate_and_all_that_extend_it(spec):
+def test_a_group_is_one_minimal_candidate_with_all_that_extend_it_and_no_two_are_related(spec):
     built = build.pair(spec)
     texts = oracle.candidates(*spec)
     for g, y in enumerate(built.group_bytes):
@@ -51,12 +51,7 @@ def test_a_group_is_one_minimal_candidate_and_all_that_extend_it(spec):
         members = set(np.flatnonzero(built.group_of == g).tolist())
         assert members == {v for v, b in texts.items() if b.startswith(y)}
         assert not any(y.startswith(b) and b != y for b in texts.values())
-
-
-@thorough
-@given(pairs())
-def test_representatives_never_prefix_each_other(spec):
-    found = build.pair(spec).group_bytes
+    found = list(built.group_bytes)
     assert len(found) == len(set(found))
     assert not [(x, y) for x in found for y in found if x != y and y.startswith(x)]
 
@@ -126,9 +121,7 @@ def test_a_vocabulary_keeps_what_it_was_given(spec):
     for side in spec:
         built = build.vocab(side)
         assert len(built) == len(side.token_bytes)
-        assert [b or b"" for b in built.token_bytes] == [
-            side.bytes_of(i) for i in range(len(side.token_bytes))
-        ]
+        assert [b or b"" for b in built.token_bytes] == [side.bytes_of(i) for i in range(len(side.token_bytes))]
         assert set(built.stop_ids) == set(side.stop_ids)
         assert built.preferred_stop == side.stop()
 

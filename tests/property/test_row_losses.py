@@ -12,8 +12,8 @@ import oracle
 from . import build
 from .strategies import options, same_vocabulary_scenes, scenes
 
-thorough = settings(max_examples=150, deadline=None)
-quick = settings(max_examples=60, deadline=None)
+thorough = settings(max_examples=120, deadline=None)
+quick = settings(max_examples=50, deadline=None)
 
 
 def run(scene, dtype=torch.float64, **choice):
@@ -69,13 +69,22 @@ def test_single_precision_stays_close(scene, choice):
 @quick
 @given(scenes(), st.data())
 def test_minus_infinity_gives_no_nan(scene, data):
-    """Masked columns: any of the teacher's but one a row, and the student's padded ones."""
+    """Columns ruled out: any of the teacher's but one a row, and the student's where the loss stays finite."""
     for row in scene.teacher_logits:
         off = data.draw(st.lists(st.integers(0, len(row) - 1), max_size=len(row) - 1, unique=True))
         row[off] = -np.inf
     scene.student_logits[:, len(scene.student.token_bytes) :] = -np.inf
+    finite = [np.isfinite(x).all() for x in oracle.row_losses(*scene)]
+    assume(all(finite))
+    rows, columns = scene.student_logits.shape
+    cells = st.tuples(st.integers(0, rows - 1), st.integers(0, columns - 1))
+    for cell in data.draw(st.lists(cells, max_size=4)) if rows else []:
+        kept = scene.student_logits[cell]
+        scene.student_logits[cell] = -np.inf
+        possible = np.isfinite(scene.student_logits[cell[0]]).any()
+        if not (possible and all(np.isfinite(x).all() for x in oracle.row_losses(*scene))):
+            scene.student_logits[cell] = kept
     root, child = oracle.row_losses(*scene)
-    assume(np.isfinite(root).all())
     losses, logits = run(scene)
     close(losses.root, root)
     close(losses.child, child)
@@ -138,14 +147,15 @@ def test_the_teacher_is_a_constant(scene):
 @quick
 @given(scenes(), st.randoms(use_true_random=False))
 def test_numbering_of_the_vocabularies_does_not_matter(scene, random):
-    """Renaming ids on both sides changes no loss (distinct bytes, so that no tie is broken otherwise)."""
-    content = list(scene.student.content().values())
-    assume(len(content) == len(set(content)))
+    """Renaming ids on both sides changes no loss, as long as tokens of equal bytes keep their order."""
     moved = list(scene)
     for side in (0, 1):
         tokens, stops, preferred = scene[side]
         new = list(range(len(tokens)))
         random.shuffle(new)  # new[i]: the new id of token i
+        for same in {b: [i for i, c in enumerate(tokens) if c == b] for b in tokens}.values():
+            for i, k in zip(same, sorted(new[i] for i in same), strict=True):
+                new[i] = k
         moved[side] = oracle.Vocab(
             [tokens[new.index(k)] for k in range(len(tokens))],
             tuple(new[s] for s in stops),

@@ -205,11 +205,7 @@ def test_row_i_predicts_id_i(case):
     student = planted(case["student_ids"], len(case["student"]["token_bytes_hex"]))
     teacher = planted(case["teacher_ids"], len(case["teacher"]["token_bytes_hex"]))
     pair = pair_of(case)
-    agree = [
-        row
-        for row, other in case["roots"]
-        if pair.phi[case["teacher_ids"][other]] == case["student_ids"][row]
-    ]
+    agree = [row for row, other in case["roots"] if pair.phi[case["teacher_ids"][other]] == case["student_ids"][row]]
     right = losses_of(case, student, teacher, pair)
     assert right.root[agree].abs().max() < 1e-6
     for rolled in (

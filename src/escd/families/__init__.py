@@ -15,9 +15,7 @@ from .stops import stop_ids
 _FAMILIES: tuple[ModuleType, ...] = (bytelevel,)
 
 
-def read(
-    hf_tokenizer: Any, generation_config: Any = None
-) -> tuple[list[bytes | None], list[int], int | None]:
+def read(hf_tokenizer: Any, generation_config: Any = None) -> tuple[list[bytes | None], list[int], int | None]:
     """Token bytes, stop ids and preferred stop of a tokenizer, proved to round-trip.
 
     Raises:
@@ -28,9 +26,7 @@ def read(
     token_bytes = family.token_bytes(spec)
     for stop in stops:
         if stop >= len(token_bytes):
-            raise VocabError(
-                f"{describe(hf_tokenizer)}: stop id {stop} is none of its {len(token_bytes)} token ids"
-            )
+            raise VocabError(f"{describe(hf_tokenizer)}: stop id {stop} is none of its {len(token_bytes)} token ids")
         token_bytes[stop] = None
     family.prove(exact_encoder(hf_tokenizer, token_bytes), token_bytes, describe(hf_tokenizer))
     return token_bytes, stops, preferred

@@ -10,9 +10,7 @@ import tokenizers
 from ..errors import VocabError
 
 # Markers around a thought are written by the model itself, so they are text, even where flagged special.
-_THOUGHT = re.compile(
-    r"^(<|\[|◁|<\|)/?(begin_of_)?(end_of_)?(think|thinking|thought|reasoning)(\|>|>|\]|▷)$", re.I
-)
+_THOUGHT = re.compile(r"^(<|\[|◁|<\|)/?(begin_of_)?(end_of_)?(think|thinking|thought|reasoning)(\|>|>|\]|▷)$", re.I)
 
 _PROBES = (
     "The quick brown fox, don't!  1234567 + 89 = 1234656.\n\n\tdef f(x):\r\n    return x**2  # ok\n",
@@ -111,9 +109,7 @@ def prove(encoder: tokenizers.Tokenizer, table: list[bytes | None], name: str) -
         text = "".join(c for c in probe if single.issuperset(c.encode()))
         got = b"".join(table[i] or b"" for i in encoder.encode(text, add_special_tokens=False).ids)
         if got != text.encode():
-            at = next(
-                (i for i, (x, y) in enumerate(zip(got, text.encode(), strict=False)) if x != y), len(got)
-            )
+            at = next((i for i, (x, y) in enumerate(zip(got, text.encode(), strict=False)) if x != y), len(got))
             raise VocabError(
                 f"{name}: its token bytes do not add up to the text it encodes (first difference at byte {at} of "
                 f"{text[:40]!r}...)"

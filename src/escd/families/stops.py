@@ -32,9 +32,7 @@ def end_of_turn(hf_tokenizer: Any) -> int | None:
     turns = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": _SENTINEL}]
     try:
         text = hf_tokenizer.apply_chat_template(turns, tokenize=False)
-    except (
-        Exception
-    ):  # templates are programs of their authors; one that rejects a plain turn has no answer here
+    except Exception:  # templates are programs of their authors; one that rejects a plain turn has no answer here
         return None
     _, found, tail = text.rpartition(_SENTINEL)
     if not found:

@@ -55,7 +55,5 @@ def accuracy(
 ) -> float:
     """Share of right responses: greedy, or the mean over `samples` at temperature 1."""
     answered = responses(model, tokenizer, asked, samples)
-    right = [
-        grade(text, problem.answer) for problem, texts in zip(asked, answered, strict=True) for text in texts
-    ]
+    right = [grade(text, problem.answer) for problem, texts in zip(asked, answered, strict=True) for text in texts]
     return sum(right) / len(right)

@@ -39,9 +39,7 @@ PREFERRED = Mistakes(result=0.4)
 """Mistakes that the student learns to make at the end of its training."""
 
 
-def small_llama(
-    tokenizer: PreTrainedTokenizerFast, hidden: int, layers: int, ends: list[int]
-) -> LlamaForCausalLM:
+def small_llama(tokenizer: PreTrainedTokenizerFast, hidden: int, layers: int, ends: list[int]) -> LlamaForCausalLM:
     """An untrained Llama with tied embeddings and heads of 32 dimensions."""
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -78,9 +76,7 @@ def sampler(
 
     def sample() -> Encoded:
         story = training_story(rng)
-        prompt = tokenizer.apply_chat_template(
-            conversation(story, rng), add_generation_prompt=True, tokenize=False
-        )
+        prompt = tokenizer.apply_chat_template(conversation(story, rng), add_generation_prompt=True, tokenize=False)
         made = mistakes if rng.random() < mistaken_share else Mistakes()
         pieces = response(story, made, rng)
         if rng.random() < recut_share:

@@ -56,9 +56,7 @@ def _byte_level_bpe(
 
 
 def _wrap(tokenizer: Tokenizer, template: str, **special: str) -> PreTrainedTokenizerFast:
-    wrapped = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, padding_side="left", model_max_length=256, **special
-    )
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, padding_side="left", model_max_length=256, **special)
     wrapped.chat_template = template
     return wrapped
 

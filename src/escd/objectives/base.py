@@ -55,31 +55,26 @@ class Rows:
     total: int = 0
 
     @classmethod
-    def stack(
-        cls, rows: Sequence[Rows], student_starts: Sequence[int], teacher_starts: Sequence[int]
-    ) -> Rows:
-        """Rows of a batch whose sequences lie one after the other in flat tensors of rows.
+    def stack(cls, rows: Sequence[Rows], student_starts: Sequence[int]) -> Rows:
+        """Rows of a batch whose student rows lie in one flat tensor; teacher rows are renumbered one after the other.
 
         Args:
             rows: One per response.
             student_starts: Flat position of each response's first student row.
-            teacher_starts: The same for the teacher.
         """
-        offsets = np.cumsum([0, *(len(r.teacher) for r in rows)])
-        shifted = [
-            cls(
-                r.student + s,
-                r.teacher + t,
-                np.where(r.root < 0, -1, r.root + o),
-                np.where(r.child < 0, -1, r.child + o),
-                r.action,
-            )
-            for r, s, t, o in zip(rows, student_starts, teacher_starts, offsets[:-1], strict=True)
-        ]
-        names = ("student", "teacher", "root", "child", "action")
+        places = np.cumsum([0, *(len(r.teacher) for r in rows)])
         empty = np.zeros(0, np.int64)
+
+        def joined(name: str, shifts: Sequence[int]) -> np.ndarray:
+            parts = (getattr(r, name) for r in rows)
+            return np.concatenate([empty, *(np.where(p < 0, p, p + s) for p, s in zip(parts, shifts, strict=False))])
+
         return cls(
-            *(np.concatenate([empty, *(getattr(r, name) for r in shifted)]) for name in names),
+            student=joined("student", student_starts),
+            teacher=np.arange(places[-1]),
+            root=joined("root", places),
+            child=joined("child", places),
+            action=np.concatenate([empty, *(r.action for r in rows)]),
             counts=sum((r.counts for r in rows), Counter()),
             total=sum(r.total for r in rows),
         )

@@ -122,8 +122,6 @@ def _shortest(pair: TokenizerPair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         spans[low, high] = (size, size + len(chosen))
         parts.append(chosen)
         size += len(chosen)
-    table = np.array(
-        [spans[k] for k in zip(pair.range_low.tolist(), pair.range_high.tolist(), strict=True)], np.int64
-    )
+    table = np.array([spans[k] for k in zip(pair.range_low.tolist(), pair.range_high.tolist(), strict=True)], np.int64)
     low, high = table.reshape(-1, 2).T
     return low, high, np.concatenate([np.zeros(0, np.int64), *parts])

@@ -113,9 +113,7 @@ class ESCD(Objective):
         """See `Objective.row_losses`."""
         alignment = align(self.pair, student_ids, teacher_ids)
         rows = self.rows(alignment, student_ids)
-        self.check_logits(
-            student_logits, teacher_logits, rows.total, len(np.asarray(teacher_ids).reshape(-1))
-        )
+        self.check_logits(student_logits, teacher_logits, rows.total, len(np.asarray(teacher_ids).reshape(-1)))
         device = student_logits.device
         dtype = torch.promote_types(student_logits.dtype, torch.float32)
         log_p = student_logits.to(dtype).log_softmax(-1)
@@ -137,9 +135,7 @@ class ESCD(Objective):
             log_q.new_zeros(len(log_q)),
             log_p.new_zeros(rows.total),
         )  # both are log-probabilities
-        found = self.sets.find(
-            action, (log_q.T, normal_t, child[is_child]), (log_p.T, normal_s, student[is_child])
-        )
+        found = self.sets.find(action, (log_q.T, normal_t, child[is_child]), (log_p.T, normal_s, student[is_child]))
         child_loss = found.per_row(-found.mass * found.log_p, len(action))
 
         root_rows = zero.index_add(0, student[is_root], root_loss)
@@ -162,9 +158,7 @@ class ESCD(Objective):
         n = z.shape[1]
         log_z, log_z_t = column_logsumexp(z), column_logsumexp(z_t)
         is_child = torch.nonzero(tile.child >= 0).squeeze(1)
-        found = self.sets.find(
-            tile.action[is_child], (z_t, log_z_t, tile.child[is_child]), (z, log_z, is_child)
-        )
+        found = self.sets.find(tile.action[is_child], (z_t, log_z_t, tile.child[is_child]), (z, log_z, is_child))
 
         def per_column(values: Tensor) -> Tensor:
             return z.new_zeros(n).index_add_(0, is_child, found.per_row(values, len(is_child)))

@@ -83,14 +83,10 @@ def tiled_losses(
         tile_bytes: Memory for the logits of one tile.
     """
     index = torch.from_numpy(rows.student).to(student_hidden.device)
-    parts = _Parts(
-        objective, rows, teacher_hidden.detach(), teacher_head, student_head, denominator, tile_bytes
-    )
+    parts = _Parts(objective, rows, teacher_hidden.detach(), teacher_head, student_head, denominator, tile_bytes)
     loss = _TiledLoss.apply(student_hidden[index], student_head.weight, student_head.bias, parts)
     out = parts.collected(student_hidden.device)
-    bad_s, bad_t = (
-        torch.nonzero(~x.isfinite()).squeeze(1) for x in (out["student_log_z"], out["teacher_log_z"])
-    )
+    bad_s, bad_t = (torch.nonzero(~x.isfinite()).squeeze(1) for x in (out["student_log_z"], out["teacher_log_z"]))
     names = ("root", "child", "entropy", "mass", "completed")
     return TiledLosses(loss, *(out[name] for name in names), bad_student=bad_s, bad_teacher=bad_t)
 
@@ -169,9 +165,7 @@ class _TiledLoss(torch.autograd.Function):
                 h = hidden[picked]
                 z = _logits(student, h, exact)
                 slope = None if student.softcap is None else 1 - (z / student.softcap).square()
-                z_t = _logits(
-                    parts.teacher_head, parts.teacher_hidden[torch.from_numpy(teacher).to(device)], exact
-                )
+                z_t = _logits(parts.teacher_head, parts.teacher_hidden[torch.from_numpy(teacher).to(device)], exact)
                 action = torch.from_numpy(rows.action[part]).to(device)
                 losses = objective.tile(Tile(z, z_t, roots, torch.from_numpy(child).to(device), action))
                 del z_t

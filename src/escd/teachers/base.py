@@ -1,0 +1,42 @@
+"""What a teacher is to the trainer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from ..objectives.tiles import Head
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A prompt and a response in one model's ids; row i of the response predicts `response[i]`."""
+
+    prompt: list[int]
+    response: list[int]
+
+
+class Teacher(ABC):
+    """Scores responses. Only hidden states of the rows that are asked for leave it; logits never do."""
+
+    name: str
+
+    @abstractmethod
+    def hidden_rows(self, conversations: Sequence[Conversation], rows: Sequence[np.ndarray]) -> Tensor:
+        """Last hidden states, before the lm_head.
+
+        Args:
+            conversations: A batch of B.
+            rows: For each, int64 response rows that are wanted.
+
+        Returns:
+            [total number of rows, H], conversation by conversation.
+        """
+
+    @abstractmethod
+    def head(self) -> Head:
+        """The lm_head that turns those hidden states into logits."""
