@@ -275,7 +275,8 @@ def _digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
 
 def _read(path: str | os.PathLike[str], *expected: ByteVocab) -> dict[str, np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here: numpy leaves a damaged file open.
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except FileNotFoundError as error:
         raise VocabError(f"no saved pair at {os.fspath(path)!r}") from error

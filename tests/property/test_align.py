@@ -9,8 +9,8 @@ import oracle
 from . import build
 from .strategies import responses
 
-thorough = settings(max_examples=200, deadline=None)
-quick = settings(max_examples=60, deadline=None)
+thorough = settings(max_examples=150, deadline=None)
+quick = settings(max_examples=40, deadline=None)
 
 
 @thorough

@@ -35,7 +35,7 @@ def test_oracle_gives_the_checked_values(case):
     np.testing.assert_allclose(child, case["child"], atol=1e-4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(scenes(scales=(1.0, 3.0)), options)
 def test_closed_form_gradient_is_the_slope_of_the_loss(scene, choice):
     assume(scene.student_ids)

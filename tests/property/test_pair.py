@@ -14,8 +14,8 @@ import oracle
 from . import build
 from .strategies import pairs
 
-thorough = settings(max_examples=120, deadline=None)
-quick = settings(max_examples=50, deadline=None)
+thorough = settings(max_examples=80, deadline=None)
+quick = settings(max_examples=40, deadline=None)
 
 
 @thorough

@@ -6,7 +6,7 @@ checkpoint folders and prints their accuracies on held-out problems.
 
 import argparse
 import random
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -15,7 +15,7 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTra
 
 from escd.lab import problems
 from escd.lab.accuracy import accuracy
-from escd.lab.corpus import Mistakes, conversation, response, training_story
+from escd.lab.corpus import Mistakes, conversation, drill, response, training_story
 from escd.lab.segmentation import (
     IGNORED,
     Encoded,
@@ -25,13 +25,13 @@ from escd.lab.segmentation import (
     piecewise_split,
     recut,
 )
-from escd.lab.training import collate, train
+from escd.lab.training import bucketed, train
 from escd.lab.vocabularies import tokenizer_corpus, train_student_tokenizer, train_teacher_tokenizer
 
-BATCH = 96
-TEACHER_STEPS = 6000
-STUDENT_STEPS = 4000
-STUDENT_FINAL_STEPS = 600
+BATCH = 48
+TEACHER_STEPS = 3000
+STUDENT_STEPS = 2000
+STUDENT_FINAL_STEPS = 300
 
 READ = Mistakes(result=0.12, copy=0.04, word=0.03)
 """Mistakes that both models read in half of their responses, without learning to make them."""
@@ -69,12 +69,15 @@ def sampler(
     mistakes: Mistakes,
     mistaken_share: float,
     learn_mistakes: bool,
-) -> Callable[[int], tuple[Tensor, Tensor]]:
+    drill_share: float = 0.0,
+) -> Iterator[tuple[Tensor, Tensor]]:
     """Batches of conversations; labels on the response and on the token that ends the turn."""
     rng = random.Random(seed)
     backend = tokenizer.backend_tokenizer
 
     def sample() -> Encoded:
+        if rng.random() < drill_share:
+            return own(backend, drill(rng, lines=7), learn_mistakes=False)
         story = training_story(rng)
         prompt = tokenizer.apply_chat_template(conversation(story, rng), add_generation_prompt=True, tokenize=False)
         made = mistakes if rng.random() < mistaken_share else Mistakes()
@@ -87,7 +90,7 @@ def sampler(
         end = [tokenizer.eos_token_id]
         return Encoded(ids + encoded.ids + end, [IGNORED] * len(ids) + encoded.labels + end)
 
-    return lambda step: collate([sample() for _ in range(BATCH)], tokenizer.pad_token_id)
+    return bucketed(sample, BATCH, tokenizer.pad_token_id, seed)
 
 
 def build_teacher(
@@ -96,11 +99,11 @@ def build_teacher(
     """A teacher that also knows other segmentations of its text, and contexts with mistakes."""
     torch.manual_seed(1)
     ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
-    model = small_llama(tokenizer, hidden=192, layers=4, ends=ends)
+    model = small_llama(tokenizer, hidden=128, layers=4, ends=ends)
     backend = tokenizer.backend_tokenizer
-    splits = [dropout_split(backend, rate) for rate in (0.0, 0.1, 0.3, 0.6, 1.0)]
+    splits = [dropout_split(backend, rate) for rate in (0.0, 0.1, 0.3, 0.6)]
     splits += [piecewise_split(backend, student_tokenizer.backend_tokenizer)] * 3
-    batch = sampler(tokenizer, 1, splits, 0.4, READ, 0.5, learn_mistakes=False)
+    batch = sampler(tokenizer, 1, splits, 0.4, READ, 0.5, learn_mistakes=False, drill_share=0.4)
     train(model, batch, steps, learning_rate=2e-3)
     return model
 
@@ -111,7 +114,7 @@ def build_student(tokenizer: PreTrainedTokenizerFast, steps: int, final_steps: i
     ends = tokenizer.convert_tokens_to_ids(["<end>"])
     model = small_llama(tokenizer, hidden=128, layers=3, ends=ends)
     splits = [dropout_split(tokenizer.backend_tokenizer, rate) for rate in (0.0, 0.1, 0.3)]
-    batch = sampler(tokenizer, 2, splits, 0.2, READ, 0.5, learn_mistakes=False)
+    batch = sampler(tokenizer, 2, splits, 0.2, READ, 0.5, learn_mistakes=False, drill_share=0.4)
     train(model, batch, steps, learning_rate=2e-3)
     batch = sampler(tokenizer, 3, splits, 0.0, PREFERRED, 1.0, learn_mistakes=True)
     train(model, batch, final_steps, learning_rate=1e-3, warmup=50)

@@ -8,7 +8,7 @@ student) or only read (the teacher) is up to the caller.
 import random
 from dataclasses import dataclass
 
-from escd.lab.stories import Story, apply, draw
+from escd.lab.stories import LARGEST, Story, apply, draw
 
 Pieces = list[tuple[str, bool]]
 
@@ -133,3 +133,17 @@ def _spoil(word: str, rng: random.Random) -> str:
     if kind == 2:
         return word[: k - 1] + word[k] + word[k - 1] + word[k + 1 :]
     return rng.choice((" the", " then", " so", " uh", " some", " number"))
+
+
+def drill(rng: random.Random, lines: int) -> Pieces:
+    """Lines of arithmetic without a story. Only their results can be known, so all else is "unsound"."""
+    pieces: Pieces = []
+    while len(pieces) < 3 * lines:
+        operator = rng.choice("++--*")
+        left, right = rng.randint(1, LARGEST), rng.randint(2, 12)
+        if operator == "*":
+            left, right = rng.randint(1, 7), rng.randint(1, 7)
+        result = apply(operator, left, right)
+        if 0 <= result <= LARGEST + 12:
+            pieces += [(f"{left} {operator} {right} =", False), (f" {result}", True), (".\n\n", True)]
+    return pieces

@@ -1,8 +1,9 @@
 """A plain next-token training loop for the lab's models."""
 
 import math
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -22,31 +23,48 @@ def collate(samples: list[Encoded], pad: int) -> tuple[Tensor, Tensor]:
     return ids, labels
 
 
+def bucketed(draw: Callable[[], Encoded], batch_size: int, pad: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Endless batches of samples of similar length, in random order."""
+    rng = random.Random(seed)
+    while True:
+        samples = sorted((draw() for _ in range(8 * batch_size)), key=lambda s: len(s.ids))
+        buckets = [samples[i : i + batch_size] for i in range(0, len(samples), batch_size)]
+        rng.shuffle(buckets)
+        for bucket in buckets:
+            yield collate(bucket, pad)
+
+
 def train(
     model: PreTrainedModel,
-    batch: Callable[[int], tuple[Tensor, Tensor]],
+    batches: Iterator[tuple[Tensor, Tensor]],
     steps: int,
     learning_rate: float,
     warmup: int = 100,
     log: Callable[[str], None] = print,
 ) -> None:
-    """AdamW for `steps` batches; linear warm-up over `warmup` steps, then a cosine down to 0.
+    """Muon and AdamW for `steps` batches; linear warm-up over `warmup` steps, then a cosine down to 0.
 
-    `batch(step)` returns ids and labels. Padding needs no mask: it stands on the right and no
-    label, so causal attention never shows it to a token that is learned.
+    Each batch is ids and labels, see `collate`. Padding needs no mask: it stands on the right and no
+    label, so causal attention never shows it to a token that is learned. The matrices of the layers
+    are trained with Muon, which needs about half of AdamW's steps here.
     """
-    decayed = [p for p in model.parameters() if p.dim() > 1]
-    others = [p for p in model.parameters() if p.dim() <= 1]
-    groups = [{"params": decayed, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.98), fused=True)
+    body = model.model.layers
+    matrices = [p for p in body.parameters() if p.dim() == 2]
+    others = [p for p in model.parameters() if all(p is not m for m in matrices)]
+    optimizers = [
+        torch.optim.Muon(matrices, lr=learning_rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(others, lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.0),
+    ]
+    model.set_attn_implementation("eager")
     model.train()
     start, mean = time.monotonic(), 0.0
     for step in range(steps):
         progress = max(0, step - warmup) / max(1, steps - warmup)
         scale = min(1.0, (step + 1) / warmup) * 0.5 * (1 + math.cos(math.pi * progress))
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate * scale
-        ids, labels = batch(step)
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate * scale
+        ids, labels = next(batches)
         with torch.autocast("cpu", torch.bfloat16):
             hidden = model.model(ids, use_cache=False).last_hidden_state[:, :-1]
             targets = labels[:, 1:]
@@ -55,10 +73,12 @@ def train(
         loss = nn.functional.cross_entropy(logits.float(), targets[learned])
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
         mean += loss.item()
         if (step + 1) % 100 == 0:
             log(f"step {step + 1}/{steps} loss {mean / 100:.4f} {time.monotonic() - start:.0f}s")
             mean = 0.0
     model.eval()
+    model.set_attn_implementation("sdpa")

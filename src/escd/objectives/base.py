@@ -218,7 +218,9 @@ def objective(name: str, pair: TokenizerPair, **options: Any) -> Objective:
     return cls(pair, **options)
 
 
-def suggest(word: str, known: Sequence[str]) -> str:
-    """The tail of an error about an unknown word: the nearest known one, or all of them."""
+def suggest(word: str, known: Sequence[str], full: bool = True) -> str:
+    """The tail of an error about an unknown word: the nearest known one, else (if `full`) all of them."""
     near = difflib.get_close_matches(str(word), known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f"; known: {', '.join(known)}" if full else ""

@@ -66,6 +66,13 @@ class ESCDConfig(DistillationConfig):
             # Half precision is an accelerator's trade; a CPU trains in the precision of the weights.
             self.use_cpu = True
             self.bf16 = bool(self.bf16)
+        # Newer transformers renamed these; TRL still sets the old names, which would warn every user.
+        for old, new in (
+            ("gradient_checkpointing", "activation_checkpointing"),
+            ("gradient_checkpointing_kwargs", "activation_checkpointing_kwargs"),
+        ):
+            if getattr(self, new, 0) is None:
+                setattr(self, new, getattr(self, old))
         super().__post_init__()
         if self.objective not in objective_names():
             raise ConfigError(f"objective={self.objective!r} is unknown{suggest(self.objective, objective_names())}")

@@ -1,0 +1,68 @@
+"""The `escd` command."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from . import __version__
+from .errors import EscdError
+
+# command: module with `main(argv)`, extra that it needs, what it does
+_COMMANDS = {
+    "distill": ("escd.training.distill", "train", "distil a teacher into a student with another tokenizer"),
+}
+
+_USAGE = f"""escd {__version__}: on-policy distillation between models with different tokenizers
+
+usage: escd COMMAND [flags]
+
+commands:
+{chr(10).join(f"  {name:10} {meaning}" for name, (_, _, meaning) in _COMMANDS.items())}
+
+  escd distill                       the quickstart: an embedded pair, a few minutes on two CPU cores
+  escd distill --config FILE.yaml    a recipe; flags after it override its values
+  escd COMMAND --help                all flags of a command
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code: 0, or 2 for something that the user can mend."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if not args or args[0] in ("-h", "--help", "help"):
+        print(_USAGE, end="")
+        return 0
+    if args[0] in ("-V", "--version", "version"):
+        print(f"escd {__version__}")
+        return 0
+    command, rest = args[0], args[1:]
+    if command not in _COMMANDS:
+        return _fail(f"unknown command {command!r}; commands: {', '.join(_COMMANDS)}")
+    # Two contended OpenMP threads that spin while they wait can run ten times slower than one.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    module, extra, _ = _COMMANDS[command]
+    try:
+        run = importlib.import_module(module).main
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "escd":
+            raise
+        return _fail(f"{command} needs {error.name}; install it with: pip install 'escd[{extra},report]'")
+    try:
+        run(rest)
+    except EscdError as error:
+        return _fail(f"{command}: {error}")
+    except KeyboardInterrupt:
+        print(f"\nescd {command}: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _fail(message: str) -> int:
+    print(f"escd: error: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+"""Flags and recipes of `escd distill`: every Hugging Face flag, `--config file.yaml`, and one-line errors."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+from trl import ModelConfig, ScriptArguments, TrlParser
+
+from ..errors import ConfigError, EscdError
+from ..objectives.base import suggest
+from .config import ESCDConfig
+from .loading import first_line
+
+QUICKSTART = "quickstart"
+
+
+@dataclass
+class DistillArguments(ScriptArguments):
+    """What to train on and how to judge it.
+
+    Args:
+        dataset_name: Hub id, or a local JSONL, JSON or Parquet file, with a `prompt` column (text or messages).
+            `lab` generates arithmetic word problems.
+        lab_prompts: Number of prompts that `lab` generates.
+        eval_task: Task to sample before and after training. `lab`: held-out arithmetic word problems.
+        eval_problems: Number of its problems.
+        eval_samples: Samples per problem at temperature 1.
+        torch_threads: CPU threads of each process. Models of under some ten million parameters run fastest with 1.
+    """
+
+    lab_prompts: int = field(default=4096, metadata={"help": "Number of prompts that dataset_name `lab` generates."})
+    eval_task: str | None = field(
+        default=None, metadata={"help": "Task to sample before and after training: `lab`, or none."}
+    )
+    eval_problems: int = field(default=200, metadata={"help": "Number of problems of the evaluation."})
+    eval_samples: int = field(default=4, metadata={"help": "Samples per problem, at temperature 1."})
+    torch_threads: int | None = field(
+        default=None, metadata={"help": "CPU threads of each process; 1 is best for models of a few million weights."}
+    )
+
+    def __post_init__(self):
+        if self.eval_task not in (None, "lab"):
+            raise ConfigError(f"eval_task={self.eval_task!r} is unknown{suggest(self.eval_task, ['lab'])}")
+        for name in ("lab_prompts", "eval_problems", "eval_samples", "torch_threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name}={value} must be at least 1")
+
+
+class _Parser(TrlParser):
+    """`TrlParser` whose complaints are `ConfigError`s that suggest the nearest flag."""
+
+    def error(self, message: str):  # type: ignore[override]
+        raise ConfigError(message)
+
+    def known_flags(self) -> list[str]:
+        return sorted({o for action in self._actions for o in action.option_strings if o.startswith("--")})
+
+
+def parse(argv: Sequence[str], prog: str = "escd distill") -> tuple[DistillArguments, ESCDConfig, ModelConfig, str]:
+    """Read flags and recipe.
+
+    Args:
+        argv: The flags. With neither a recipe nor a model, the quickstart recipe is taken.
+        prog: Name for the help text.
+
+    Returns:
+        Arguments, trainer configuration, student configuration, and the name of the run.
+
+    Raises:
+        ConfigError: Unknown flag or key, a value of the wrong kind, an unreadable recipe.
+    """
+    parser = _Parser((DistillArguments, ESCDConfig, ModelConfig), prog=prog, allow_abbrev=False)
+    args = _split_equals(argv)
+    if not {"--config", "--help", "-h", *_OWN_RUN}.intersection(args):
+        args = ["--config", QUICKSTART, *args]
+    run = "run"
+    if "--config" in args:
+        position = args.index("--config") + 1
+        if position >= len(args) or args[position].startswith("--"):
+            raise ConfigError("--config needs the path of a YAML recipe")
+        recipe = find_recipe(args[position])
+        _check_keys(recipe, parser)
+        args[position] = str(recipe)
+        run = recipe.stem
+    try:
+        script, training, model = parser.parse_args_and_config(args)  # type: ignore[misc]
+    except EscdError:
+        raise
+    except (ValueError, TypeError) as error:
+        unknown = re.search(r"not used by the HfArgumentParser: \['([^']*)'", str(error))
+        if unknown:
+            word = unknown.group(1)
+            kind = "flag" if word.startswith("-") else "argument"
+            raise ConfigError(f"unknown {kind} {word!r}{suggest(word, parser.known_flags(), full=False)}") from error
+        raise ConfigError(first_line(error)) from error
+    _require_all(script, training, model)
+    return script, training, model, run
+
+
+_OWN_RUN = (
+    "--model_name_or_path", "--teacher_model_name_or_path", "--dataset_name",
+    "--model-name-or-path", "--teacher-model-name-or-path", "--dataset-name",
+)  # fmt: skip
+
+
+def _split_equals(argv: Sequence[str]) -> list[str]:
+    """`--flag=value` as two words, so that `--config=x.yaml` is seen too."""
+    return [word for arg in argv for word in (arg.split("=", 1) if re.match(r"--[\w-]+=", arg) else [arg])]
+
+
+def _require_all(script: DistillArguments, training: ESCDConfig, model: ModelConfig) -> None:
+    needed = {
+        "--model_name_or_path": (model.model_name_or_path, "the student: a path or hub id"),
+        "--teacher_model_name_or_path": (training.teacher_model_name_or_path, "the teacher: a path or hub id"),
+        "--dataset_name": (script.dataset_name, "a hub id, or a local JSONL or Parquet file with a prompt column"),
+    }
+    for flag, (value, meaning) in needed.items():
+        if not value:
+            raise ConfigError(f"{flag} is missing; give {meaning}")
+
+
+def find_recipe(name: str) -> Path:
+    """A recipe by path, or one that ships with the package by name.
+
+    Raises:
+        ConfigError: There is no such file.
+    """
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path
+    shipped = recipes()
+    if path.stem in shipped and path.suffix in ("", ".yaml") and str(path.parent) in (".", "recipes"):
+        return shipped[path.stem]
+    raise ConfigError(f"--config {name!r}: there is no such file{suggest(path.stem, sorted(shipped))}")
+
+
+def recipes() -> dict[str, Path]:
+    """The recipes that ship with the package: name -> file."""
+    inside = Path(str(files("escd"))) / "recipes"
+    # In a checkout they lie at its root.
+    folder = inside if inside.is_dir() else Path(__file__).parents[3] / "recipes"
+    return {p.stem: p for p in sorted(folder.glob("*.yaml"))}
+
+
+def _check_keys(recipe: Path, parser: _Parser) -> None:
+    try:
+        content = yaml.safe_load(recipe.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise ConfigError(f"{recipe}: not readable as YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{recipe}: a recipe is a YAML mapping of flags to values")
+    known = {action.dest for action in parser._actions} | {"env"}
+    for key in content:
+        if key not in known:
+            raise ConfigError(f"{recipe}: unknown key {key!r}{suggest(str(key), sorted(known), full=False)}")
+    if not isinstance(content.get("env", {}), dict):
+        raise ConfigError(f"{recipe}: env must be a mapping of environment variables to values")
+
+
+def choose_output_dir(given: str | None, run: str, resume: str | bool | None) -> str:
+    """The folder of this run.
+
+    Args:
+        given: What the user asked for; by default `runs/<run>`, numbered if that is taken.
+        run: Name of the run.
+        resume: The value of `--resume_from_checkpoint`.
+
+    Raises:
+        ConfigError: The folder holds another run and this one does not resume it, or there is nothing to resume.
+    """
+    if given is None and not resume:
+        folder, number = f"runs/{run}", 2
+        while os.path.isdir(folder) and os.listdir(folder):
+            folder, number = f"runs/{run}-{number}", number + 1
+        return folder
+    folder = given or f"runs/{run}"
+    if os.path.isfile(folder):
+        raise ConfigError(f"--output_dir {folder!r} is a file; name a folder")
+    taken = os.path.isdir(folder) and bool(os.listdir(folder))
+    if resume is True and not any(Path(folder).glob("checkpoint-*/trainer_state.json")):
+        raise ConfigError(f"--resume_from_checkpoint: {folder!r} holds no complete checkpoint; start without it")
+    if isinstance(resume, str) and not os.path.isfile(os.path.join(resume, "trainer_state.json")):
+        raise ConfigError(f"--resume_from_checkpoint {resume!r} is no checkpoint (it has no trainer_state.json)")
+    if taken and not resume:
+        raise ConfigError(
+            f"--output_dir {folder!r} holds another run; name a new folder, or continue it with "
+            "--resume_from_checkpoint true"
+        )
+    return folder
+
+
+def resume_value(text: str | None) -> str | bool | None:
+    """`--resume_from_checkpoint`: true for the last checkpoint of the output folder, or the path of one."""
+    if text is None or text.lower() in ("false", "none", "no", "0"):
+        return None
+    return True if text.lower() in ("true", "yes", "1", "last") else text

@@ -1,0 +1,82 @@
+"""Prompts to train on: a local file, a hub dataset, or the lab's generator."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from typing import Any
+
+import datasets
+from datasets import Dataset, IterableDataset
+
+from .. import lab
+from ..errors import ConfigError
+from .arguments import DistillArguments
+from .loading import first_line
+
+_FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
+
+
+def load_prompts(script: DistillArguments, seed: int) -> Dataset | IterableDataset:
+    """The training prompts, with a checked column `prompt`.
+
+    Args:
+        script: Names the dataset and its split.
+        seed: Of the lab's generator.
+
+    Raises:
+        ConfigError: The dataset is missing, unreadable or empty, or its prompts are not text or messages.
+    """
+    name = str(script.dataset_name)
+    if name == "lab":
+        return Dataset.from_list([{"prompt": p.prompt} for p in lab.problems(script.lab_prompts, seed, "train")])
+    data = _load(name, script)
+    columns = data.column_names
+    if columns is not None and "prompt" not in columns:
+        raise ConfigError(f"dataset {name!r} has no column 'prompt'; its columns are {', '.join(columns)}")
+    checked = 0
+    for number, row in enumerate(data if isinstance(data, Dataset) else islice(data, 1)):
+        _check_prompt(row.get("prompt"), f"dataset {name!r}, row {number}")
+        checked += 1
+    if not checked:
+        raise ConfigError(f"dataset {name!r} is empty")
+    return data
+
+
+def _load(name: str, script: DistillArguments) -> Dataset | IterableDataset:
+    ending = os.path.splitext(name)[1].lower()
+    try:
+        if os.path.isfile(name):
+            if ending not in _FORMATS:
+                raise ConfigError(f"dataset {name!r}: a local file must end in {', '.join(_FORMATS)}")
+            if os.path.getsize(name) == 0:
+                raise ConfigError(f"dataset {name!r} is empty")
+            return datasets.load_dataset(
+                _FORMATS[ending], data_files=name, split="train", streaming=script.dataset_streaming
+            )
+        if ending in _FORMATS:
+            raise ConfigError(f"dataset {name!r}: there is no such file")
+        found = datasets.load_dataset(name, script.dataset_config, streaming=script.dataset_streaming)
+    except ConfigError:
+        raise
+    # The library raises many kinds for a file or hub id that it cannot read; all are about the user's dataset.
+    except Exception as error:
+        raise ConfigError(f"dataset {name!r} cannot be loaded: {first_line(error)}") from error
+    if script.dataset_train_split not in found:
+        raise ConfigError(
+            f"dataset {name!r} has no split {script.dataset_train_split!r}; set --dataset_train_split to one of "
+            f"{', '.join(found)}"
+        )
+    return found[script.dataset_train_split]
+
+
+def _check_prompt(prompt: Any, where: str) -> None:
+    if isinstance(prompt, str):
+        if not prompt:
+            raise ConfigError(f"{where}: the prompt is empty")
+        return
+    messages = prompt if isinstance(prompt, list) else []
+    if not messages or not all(
+        isinstance(m, dict) and m.get("role") and m.get("content") is not None for m in messages
+    ):
+        raise ConfigError(f"{where}: a prompt is text or a list of messages with role and content, not {prompt!r:.80}")

@@ -1,0 +1,206 @@
+"""`escd distill`: one run from flags to a saved student, its metrics and its report."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from trl import ModelConfig, get_peft_config, get_quantization_config
+
+from .. import __version__, lab
+from ..errors import ConfigError
+from ..evaluation import Score, sample, score
+from ..report import write_report
+from .arguments import DistillArguments, choose_output_dir, parse, resume_value
+from .config import ESCDConfig
+from .data import load_prompts
+from .progress import CompactProgress
+from .trainer import ESCDTrainer
+
+# Short names of the embedded pair, for recipes.
+_LAB = {"lab/teacher": lab.TEACHER_PATH, "lab/student": lab.STUDENT_PATH}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run `escd distill`.
+
+    Raises:
+        EscdError: Anything about flags, recipe, dataset, models or folders that the user can mend.
+    """
+    script, training, model, run = parse(argv)
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    transformers.utils.logging.disable_progress_bar()
+    if script.torch_threads:
+        torch.set_num_threads(script.torch_threads)
+    resume = resume_value(training.resume_from_checkpoint)
+    training.output_dir = choose_output_dir(_given(argv, training.output_dir), run, resume)
+    prompts = load_prompts(script, training.seed)
+    before = _folders(training.output_dir)
+    try:
+        trainer = _trainer(script, training, model, prompts)
+    except BaseException:
+        # A run that could not begin leaves nothing behind.
+        for folder in _folders(training.output_dir)[len(before) :][::-1]:
+            if not os.listdir(folder):
+                os.rmdir(folder)
+        raise
+    _Run(trainer, script, training, prompts).run(resume)
+
+
+class _Run:
+    """A trainer, the folder that it writes to, and what is told about it."""
+
+    def __init__(self, trainer: ESCDTrainer, script: DistillArguments, training: ESCDConfig, prompts: Any):
+        self.trainer, self.script, self.training = trainer, script, training
+        self.folder = Path(training.output_dir)
+        self.main = trainer.is_world_process_zero()
+        self.settings = {
+            "prompts": len(prompts) if hasattr(prompts, "__len__") else "streamed",
+            **_changed(script),
+            **_changed(training),
+        }
+
+    def run(self, resume: str | bool | None) -> None:
+        """Evaluate, train, save, evaluate, report."""
+        before = self.evaluate("before", keep=bool(resume))
+        self.describe(before, None)
+        self.trainer.train(resume_from_checkpoint=resume)
+        self.trainer.save_model(str(self.folder))
+        self.trainer.save_state()
+        self.trainer.create_model_card(Path(self.folder).name, dataset_name=self.script.dataset_name)
+        after = self.evaluate("after")
+        self.describe(before, after)
+        if self.main:
+            report = write_report(self.folder)
+            self.tell(before, after, report)
+        if self.training.push_to_hub:
+            self.trainer.push_to_hub(dataset_name=self.script.dataset_name)
+        self.trainer.end()
+
+    def evaluate(self, when: str, keep: bool = False) -> Score | None:
+        """Sample the held-out problems of the evaluation task; a resumed run keeps the answers it has."""
+        if self.script.eval_task is None:
+            return None
+        path = self.folder / "evaluation" / f"{when}.jsonl"
+        if self.main and not (keep and path.is_file()):
+            rows = self._sample(when)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(path, "".join(json.dumps(row) + "\n" for row in rows))
+        self.trainer.accelerator.wait_for_everyone()
+        verdicts: dict[int, list[bool]] = {}
+        for line in path.read_text().splitlines():
+            row = json.loads(line)
+            verdicts.setdefault(row["problem"], []).append(row["correct"])
+        return score(list(verdicts.values()))
+
+    def _sample(self, when: str) -> list[dict[str, Any]]:
+        problems = lab.problems(self.script.eval_problems, seed=self.training.seed, split="test")
+        found = sample(
+            self.trainer.accelerator.unwrap_model(self.trainer.model), self.trainer.processing_class,
+            [p.prompt for p in problems], self.script.eval_samples,
+            max_new_tokens=self.training.max_completion_length or 512, seed=self.training.seed,
+            description=f"Evaluating {when}",
+        )  # fmt: skip
+        return [
+            {
+                "problem": i, "sample": k, "prompt": problem.question, "response": s.text, "answer": problem.answer,
+                "correct": lab.grade(s.text, problem.answer), "tokens": s.tokens, "finished": s.finished,
+            }
+            for i, (problem, samples) in enumerate(zip(problems, found, strict=True))
+            for k, s in enumerate(samples)
+        ]  # fmt: skip
+
+    def describe(self, before: Score | None, after: Score | None) -> None:
+        """Write `run.json`: what the report needs beyond the metrics."""
+        if not self.main:
+            return
+        trainer, overlap = self.trainer, self.trainer.pair.overlap()
+        evaluation = before and {
+            "task": "arithmetic word problems, held out", "problems": self.script.eval_problems,
+            "samples": self.script.eval_samples, "temperature": 1.0, "before": dataclasses.asdict(before),
+            "after": after and dataclasses.asdict(after),
+        }  # fmt: skip
+        content = {
+            "student": trainer.student_name, "teacher": trainer.teacher_name, "objective": self.training.objective,
+            "options": self.training.objective_options(), "settings": self.settings, "version": __version__,
+            "overlap": {
+                "shared": overlap.shared, "teacher_vocabulary": len(trainer.teacher_vocab),
+                "student_vocabulary": len(trainer.student_vocab),
+            },
+            "evaluation": evaluation,
+        }  # fmt: skip
+        self.folder.mkdir(parents=True, exist_ok=True)
+        _write(self.folder / "run.json", json.dumps(content, indent=1, default=str))
+
+    def tell(self, before: Score | None, after: Score | None, report: Path) -> None:
+        """The last lines on the terminal."""
+        lines = [""]
+        if before and after:
+            what = f"avg@{self.script.eval_samples} on {self.script.eval_problems} held-out problems, 95 % interval"
+            lines += [f"accuracy before   {_percent(before)}   ({what})", f"accuracy after    {_percent(after)}"]
+            if before.overlaps(after):
+                lines.append("                  the intervals overlap: this run shows no certain change")
+        lines += [f"student           {self.folder}", f"report            {report}"]
+        print("\n".join(lines))
+
+
+def _trainer(script: DistillArguments, training: ESCDConfig, model: ModelConfig, prompts: Any) -> ESCDTrainer:
+    student = _LAB.get(str(model.model_name_or_path), str(model.model_name_or_path))
+    teacher = _LAB.get(str(training.teacher_model_name_or_path), str(training.teacher_model_name_or_path))
+    training.model_init_kwargs = {
+        "revision": model.model_revision, "attn_implementation": model.attn_implementation, "dtype": model.dtype,
+        **(training.model_init_kwargs or {}),
+    }  # fmt: skip
+    if training.eval_strategy != "no":
+        raise ConfigError("eval_strategy is not used here; set eval_task to judge the student before and after")
+    trainer = ESCDTrainer(
+        model=student, teacher_model=teacher, args=training, train_dataset=prompts,
+        peft_config=get_peft_config(model), quantization_config=get_quantization_config(model),
+    )  # fmt: skip
+    trainer.dataset_name = script.dataset_name
+    if any(isinstance(c, ProgressCallback) for c in trainer.callback_handler.callbacks):
+        trainer.remove_callback(ProgressCallback)
+        trainer.add_callback(CompactProgress)
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _given(argv: Sequence[str], value: str | None) -> str | None:
+    """The output folder if a flag or a recipe names it; transformers has a default of its own."""
+    named = any(a.split("=")[0].replace("-", "_") == "__output_dir" for a in argv)
+    return value if named or (value and value != "trainer_output") else None
+
+
+def _folders(path: str) -> list[str]:
+    """The folder and its parents, outermost first, as far as they exist."""
+    parts = [str(p) for p in (Path(path), *Path(path).parents)][::-1]
+    return [p for p in parts if os.path.isdir(p)]
+
+
+def _changed(config: Any) -> dict[str, Any]:
+    """Fields that differ from their defaults."""
+    out = {}
+    for f in dataclasses.fields(config):
+        value = getattr(config, f.name, None)
+        default = f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
+        if value != default and isinstance(value, (str, int, float, bool, dict, list)) and not f.name.startswith("_"):
+            out[f.name] = value
+    return out
+
+
+def _percent(s: Score) -> str:
+    return f"{100 * s.accuracy:5.1f} %  [{100 * s.low:.1f}, {100 * s.high:.1f}]"
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_suffix(path.suffix + ".tmp")
+    temporary.write_text(text)
+    os.replace(temporary, path)

@@ -1,0 +1,138 @@
+"""Rendering by each model's own template, the stop bridge, and retokenisation of exact bytes."""
+
+import escd
+import pytest
+from escd.chat import Bridge, render_prompt, stop_warning
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import normalizers, processors
+from transformers import AutoTokenizer, GenerationConfig
+
+MESSAGES = [{"role": "user", "content": "the cat"}]
+
+
+@pytest.fixture(scope="module")
+def tokenizers_(pair_dir):
+    return tuple(AutoTokenizer.from_pretrained(pair_dir / who) for who in ("student", "teacher"))
+
+
+@pytest.fixture(scope="module")
+def bridge(tokenizers_):
+    student, teacher = tokenizers_
+    # A normaliser must not reach the bytes.
+    teacher.backend_tokenizer.normalizer = normalizers.NFKC()
+    return Bridge(escd.ByteVocab.from_tokenizer(student), escd.ByteVocab.from_tokenizer(teacher), teacher)
+
+
+def test_each_model_has_its_own_template(tokenizers_):
+    student, teacher = tokenizers_
+    assert student.decode(render_prompt(student, MESSAGES)) == "<s>user\nthe cat</s><s>assistant\n"
+    rendered = teacher.decode(render_prompt(teacher, MESSAGES))
+    assert rendered == "<|im_start|>user\nthe cat<|im_end|><|im_start|>assistant\n"
+
+
+def test_plain_text_prompts(tokenizers_):
+    student, _ = tokenizers_
+    assert student.decode(render_prompt(student, "the cat")) == "the cat"
+
+
+def test_bos_is_there_once(pair_dir):
+    tokenizer = AutoTokenizer.from_pretrained(pair_dir / "student")
+    bos = tokenizer.convert_tokens_to_ids("<s>")
+    tokenizer.bos_token = "<s>"
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", bos)]
+    )
+    assert render_prompt(tokenizer, "the cat").count(bos) == 1
+    assert render_prompt(tokenizer, "<s>the cat").count(bos) == 1
+    tokenizer.chat_template = "{{ bos_token }}" + "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    assert render_prompt(tokenizer, MESSAGES).count(bos) == 1
+
+
+def test_what_cannot_be_rendered_is_said(pair_dir):
+    tokenizer = AutoTokenizer.from_pretrained(pair_dir / "student")
+    with pytest.raises(escd.ConfigError, match="no tokens"):
+        render_prompt(tokenizer, "")
+    tokenizer.chat_template = "{{ raise_exception('no system role') }}"
+    with pytest.raises(escd.ConfigError, match="no system role"):
+        render_prompt(tokenizer, MESSAGES)
+    tokenizer.chat_template = None
+    with pytest.raises(escd.ConfigError, match="no chat template"):
+        render_prompt(tokenizer, MESSAGES)
+
+
+def test_stop_is_replaced(bridge):
+    ids = [bridge.student.id_of[b"c"], bridge.student.preferred_stop]
+    found = bridge.to_teacher(ids)
+    assert found.ended
+    assert found.ids[-1] == bridge.teacher.preferred_stop
+    assert bridge.teacher.decode(found.ids) == b"c"
+
+
+def test_an_empty_response_is_its_stop(bridge):
+    assert bridge.to_teacher([bridge.student.preferred_stop]).ids == [bridge.teacher.preferred_stop]
+
+
+def test_a_cut_response_has_no_stop(bridge):
+    found = bridge.to_teacher([bridge.student.id_of[b"c"]])
+    assert not found.ended
+    assert not set(found.ids) & set(bridge.teacher.stop_ids)
+
+
+def test_a_typed_stop_is_text(bridge, tokenizers_):
+    student, _ = tokenizers_
+    ids = [bridge.student.id_of[bytes([b])] for b in b"<|im_end|> ok"]
+    found = bridge.to_teacher(ids)
+    assert bridge.teacher.decode(found.ids) == b"<|im_end|> ok"
+    assert not set(found.ids) & set(bridge.teacher.stop_ids)
+
+
+@pytest.mark.parametrize(
+    "data", [b"caf\xc3", b"ab\xff ab", b"\xe6\xbc", b"\xed\xa0\x80", b"\xc3\xa9\xa9", b"the \x80 cat\xf0\x9f"]
+)
+def test_bytes_that_are_no_utf8_become_byte_tokens(bridge, data):
+    ids, lost = bridge.retokenise(data)
+    assert not lost
+    assert bridge.teacher.decode(ids) == data
+    clean = data.decode(errors="ignore").encode()
+    assert [i for i in ids if bridge.teacher.token_bytes[i] in (b"\xff", b"\x80")] or clean != data
+
+
+def test_text_around_an_invalid_byte_is_untouched(bridge):
+    ids, _ = bridge.retokenise(b"the cat\xffthe cat")
+    whole, _ = bridge.retokenise(b"the cat")
+    assert ids == [*whole, bridge.teacher.id_of[b"\xff"], *whole]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(lambda t: t.encode("utf-8", "surrogatepass"))))
+def test_any_bytes_survive(bridge, data):
+    ids, lost = bridge.retokenise(data)
+    assert (bridge.teacher.decode(ids), lost) == (data, 0)
+
+
+def test_bytes_that_the_teacher_lacks_end_the_supervision(tokenizers_):
+    student, teacher = tokenizers_
+    full = escd.ByteVocab.from_tokenizer(teacher)
+    table = [None if b == b"\xff" else b for b in full.token_bytes]
+    bridge = Bridge(
+        escd.ByteVocab.from_tokenizer(student), escd.ByteVocab(table, full.stop_ids, full.preferred_stop), teacher
+    )
+    ids = [bridge.student.id_of[bytes([b])] for b in b"ab\xffcd"]
+    found = bridge.to_teacher([*ids, bridge.student.preferred_stop])
+    assert bridge.teacher.decode(found.ids) == b"ab"
+    assert found.lost == 3
+    assert not set(found.ids) & set(bridge.teacher.stop_ids)
+    pair = escd.TokenizerPair(bridge.student, bridge.teacher)
+    alignment = escd.align(pair, [*ids, bridge.student.preferred_stop], found.ids)
+    assert alignment.roots[:, 0].max() < 3
+    assert alignment.counts()["diverged"] == 3
+
+
+def test_a_warning_when_stop_sets_differ(tokenizers_):
+    student, _ = tokenizers_
+    vocab = escd.ByteVocab.from_tokenizer(student)
+    assert stop_warning(student, vocab, GenerationConfig(eos_token_id=vocab.preferred_stop), "student") is None
+    config = GenerationConfig(eos_token_id=[student.pad_token_id])
+    vocab = escd.ByteVocab.from_tokenizer(student, config)
+    assert "student's stop ids differ" in (stop_warning(student, vocab, config, "student") or "")
