@@ -12,8 +12,8 @@ ordinary Hugging Face checkpoints::
 
 from pathlib import Path
 
-from escd.lab.grading import grade
-from escd.lab.problems import Problem, problems
+from .grading import grade
+from .problems import Problem, problems
 
 _ASSETS = Path(__file__).resolve().parent / "assets"
 

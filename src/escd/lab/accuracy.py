@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from escd.lab.grading import grade
-from escd.lab.problems import Problem
+from .grading import grade
+from .problems import Problem
 
 
 @torch.inference_mode()

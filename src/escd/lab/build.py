@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from escd.lab import problems
-from escd.lab.accuracy import accuracy
-from escd.lab.corpus import Mistakes, conversation, drill, response, training_story
-from escd.lab.segmentation import (
+from .accuracy import accuracy
+from .corpus import Mistakes, conversation, drill, response, training_story
+from .problems import problems
+from .segmentation import (
     IGNORED,
     Encoded,
     Split,
@@ -25,13 +25,13 @@ from escd.lab.segmentation import (
     piecewise_split,
     recut,
 )
-from escd.lab.training import bucketed, train
-from escd.lab.vocabularies import tokenizer_corpus, train_student_tokenizer, train_teacher_tokenizer
+from .training import bucketed, train
+from .vocabularies import tokenizer_corpus, train_student_tokenizer, train_teacher_tokenizer
 
 BATCH = 48
-TEACHER_STEPS = 3000
-STUDENT_STEPS = 2000
-STUDENT_FINAL_STEPS = 300
+TEACHER_STEPS = 1300
+STUDENT_STEPS = 800
+STUDENT_FINAL_STEPS = 150
 
 READ = Mistakes(result=0.12, copy=0.04, word=0.03)
 """Mistakes that both models read in half of their responses, without learning to make them."""
@@ -104,7 +104,7 @@ def build_teacher(
     splits = [dropout_split(backend, rate) for rate in (0.0, 0.1, 0.3, 0.6)]
     splits += [piecewise_split(backend, student_tokenizer.backend_tokenizer)] * 3
     batch = sampler(tokenizer, 1, splits, 0.4, READ, 0.5, learn_mistakes=False, drill_share=0.4)
-    train(model, batch, steps, learning_rate=2e-3)
+    train(model, batch, steps, learning_rate=3e-3)
     return model
 
 
@@ -115,9 +115,9 @@ def build_student(tokenizer: PreTrainedTokenizerFast, steps: int, final_steps: i
     model = small_llama(tokenizer, hidden=128, layers=3, ends=ends)
     splits = [dropout_split(tokenizer.backend_tokenizer, rate) for rate in (0.0, 0.1, 0.3)]
     batch = sampler(tokenizer, 2, splits, 0.2, READ, 0.5, learn_mistakes=False, drill_share=0.4)
-    train(model, batch, steps, learning_rate=2e-3)
+    train(model, batch, steps, learning_rate=3e-3)
     batch = sampler(tokenizer, 3, splits, 0.0, PREFERRED, 1.0, learn_mistakes=True)
-    train(model, batch, final_steps, learning_rate=1e-3, warmup=50)
+    train(model, batch, final_steps, learning_rate=1e-3, warmup=20)
     return model
 
 

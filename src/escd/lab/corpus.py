@@ -8,7 +8,7 @@ student) or only read (the teacher) is up to the caller.
 import random
 from dataclasses import dataclass
 
-from escd.lab.stories import LARGEST, Story, apply, draw
+from .stories import LARGEST, Story, apply, draw
 
 Pieces = list[tuple[str, bool]]
 

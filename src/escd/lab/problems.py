@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Literal
 
-from escd.lab.stories import draw
+from .stories import draw
 
 
 @dataclass(frozen=True)

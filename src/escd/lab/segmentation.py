@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from escd.lab.corpus import Pieces
+from .corpus import Pieces
 
 IGNORED = -100
 """Label of a token that is read but not learned."""

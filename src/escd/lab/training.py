@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from escd.lab.segmentation import IGNORED, Encoded
+from .segmentation import IGNORED, Encoded
 
 
 def collate(samples: list[Encoded], pad: int) -> tuple[Tensor, Tensor]:

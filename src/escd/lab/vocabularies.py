@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from escd.lab.problems import problems
+from .problems import problems
 
 TEACHER_SPLIT = r" ?\p{L}+| ?\p{N}{1,2}| ?[^\s\p{L}\p{N}]+\n*|\s+"
 STUDENT_SPLIT = r" How many| ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+"

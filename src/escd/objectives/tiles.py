@@ -85,7 +85,7 @@ def tiled_losses(
     index = torch.from_numpy(rows.student).to(student_hidden.device)
     parts = _Parts(objective, rows, teacher_hidden.detach(), teacher_head, student_head, denominator, tile_bytes)
     loss = _TiledLoss.apply(student_hidden[index], student_head.weight, student_head.bias, parts)
-    out = parts.collected(student_hidden.device)
+    out = parts.collected(loss.detach())
     bad_s, bad_t = (torch.nonzero(~x.isfinite()).squeeze(1) for x in (out["student_log_z"], out["teacher_log_z"]))
     names = ("root", "child", "entropy", "mass", "completed")
     return TiledLosses(loss, *(out[name] for name in names), bad_student=bad_s, bad_teacher=bad_t)
@@ -130,10 +130,10 @@ class _Parts:
         for name, value in vars(losses).items():
             self.figures.setdefault(name, []).append(value)
 
-    def collected(self, device: torch.device) -> dict[str, Tensor]:
+    def collected(self, like: Tensor) -> dict[str, Tensor]:
         """Figures of all rows, in the order of the rows."""
         if not self.order:
-            return {name: torch.zeros(0, device=device) for name in TileLosses.__dataclass_fields__}
+            return {name: like.new_zeros(0) for name in TileLosses.__dataclass_fields__}
         out = {}
         for name, values in self.figures.items():
             flat = torch.cat(values)

@@ -34,7 +34,7 @@ class Chart:
     @property
     def lines(self) -> list[Line]:
         """Everything that the figure draws."""
-        return [line for panel in self.panels for line in (*panel.lines, *([panel.dots] if panel.dots else []))]
+        return [line for panel in self.panels for line in panel.all_lines]
 
     @property
     def optional(self) -> set[str]:
@@ -76,7 +76,7 @@ CHARTS = (
         "A row is one predicted response token. It can be a root (both tokenizers have a boundary there), a child "
         "(the row after a root, where a teacher token is completed), both, or neither. So the shares add up to more "
         "than 100% where rows are both.",
-        "Steady. Mostly roots; the fewer tokens the two vocabularies share, the more children and rows without a loss.",
+        "Steady, and mostly roots. The fewer tokens both vocabularies share, the more children and rows without loss.",
         "Many rows without a loss: see the reasons in the next figure. No children at all: the objective's option "
         "“completion” is “none”, or the teacher's tokens are hardly ever longer than the student's.",
     ),
@@ -107,11 +107,11 @@ CHARTS = (
         "completion",
         "Completion",
         (
-            Panel("completion probability", (Line("completion_probability", "student"),), percent=True),
-            Panel("supervised teacher mass per child row", (Line("mass", "teacher"),), percent=True),
+            Panel("completion probability", (Line("completion_probability", "probability"),), percent=True),
+            Panel("supervised teacher mass per child row", (Line("mass", "mass"),), percent=True),
         ),
         "Above: the probability with which the student completes a teacher token that it has begun, averaged over the "
-        "teacher's mass. Below: how much of the teacher's probability a child row supervises.",
+        "teacher's mass. Below: how much of the teacher's probability a child row supervises, on average.",
         "The completion probability rises: the child loss is what pushes it. The mass may drift as the student begins "
         "other tokens than before.",
         "Completion probability flat while the loss falls: raise child_weight. Mass near 0: child rows hardly count "
@@ -149,7 +149,7 @@ CHARTS = (
         "optimisation",
         "Learning rate and gradient norm",
         (
-            Panel("learning rate", (Line("learning_rate", "rate"),)),
+            Panel("learning rate", (Line("learning_rate", "rate"),), exact=True),
             Panel("gradient norm before clipping", (Line("grad_norm", "norm"),)),
         ),
         "The schedule as it was run, and the size of the gradient.",
@@ -172,9 +172,9 @@ CHARTS = (
                 ),
             ),
         ),
-        "Rollout: the student generates. Align: rendering, retokenising and matching rows. Teacher and student: forward "
-        "passes. Loss: heads, loss and its gradient. Other: backward pass and optimiser. Measured by the clock of the "
-        "first process; on a GPU, work counts for the part that waits for it.",
+        "Rollout: the student generates. Align: rendering, retokenising and matching rows. Teacher and student: "
+        "forward passes. Loss: heads, loss and its gradient. Other: backward pass and optimiser. Measured "
+        "by the clock of the first process; on a GPU, work counts for the part that waits for it.",
         "Steady. Rollout usually takes the largest share.",
         "Rollout dominates: larger generation batches, or vLLM. Teacher dominates: serve it, or use lower precision. "
         "Align dominates: check that the tokenizers are fast ones.",

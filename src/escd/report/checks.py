@@ -53,7 +53,7 @@ def _numbers(run: Run, _: list[Case]) -> Answer:
     if not logs:
         return None
     if any(bad.values()):
-        return LOOK, "; ".join(f"{name} is no number in {plural(n, 'log')}" for name, n in bad.items() if n)
+        return LOOK, "; ".join(f"{name} is NaN or null in {plural(n, 'log')}" for name, n in bad.items() if n)
     return GOOD, f"in all {plural(logs, 'log')}"
 
 
@@ -98,14 +98,14 @@ _CHECKS: tuple[tuple[str, str, Callable[[Run, list[Case]], Answer]], ...] = (
     ("The run came to its end", "settings", _finished),
     ("Loss and gradient are numbers", "loss", _numbers),
     ("The loss falls (by 2% or more)", "loss", _falls),
-    ("Responses keep their length (a quarter or more)", "length", _length),
+    ("Responses keep their length (a quarter of it or more)", "length", _length),
     ("Responses stop by themselves (half or more)", "length", _share("completions/clipped_ratio", 0.5, "cut")),
     ("Rows are supervised (half or more)", "supervision", _share("rows/none", 0.5, "without a loss")),
     (
-        "Both tokenizers spell the same bytes (99%)",
+        "Both tokenizers spell the same bytes (99% of responses)",
         "unsupervised",
         _share("bytes_differ", 0.01, "of responses differ"),
     ),
-    ("The student still explores (0.02 nats)", "entropy", _entropy),
-    ("Evaluated answers are whole (90%)", "evaluation", _whole),
+    ("The student still explores (entropy of 0.02 nats or more)", "entropy", _entropy),
+    ("Evaluated answers are whole (90% or more)", "samples", _whole),
 )

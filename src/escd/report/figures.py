@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from .reading import Run, Score
 from .svg import FAINT, INK, PAPER, SERIES, canvas
 
+# Lines and bars differ in more than colour.
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+_HATCHES = ("", "////", "", "\\\\\\\\", "", "xxxx")
 _MOST_POINTS, _MOST_BARS, _FEW = 400, 40, 30
 
 
@@ -37,6 +42,7 @@ class Panel:
         top: Upper end of the axis; by default what the values need.
         band: Metrics of the lower and upper edge of a shaded band around the first line.
         dots: A metric drawn as single points, such as an evaluation now and then.
+        exact: The values are not noisy and need no moving mean.
     """
 
     unit: str
@@ -45,15 +51,17 @@ class Panel:
     top: float | None = None
     band: tuple[str, str] | None = None
     dots: Line | None = None
+    exact: bool = False
+
+    @property
+    def all_lines(self) -> tuple[Line, ...]:
+        """Lines and dots."""
+        return (*self.lines, self.dots) if self.dots else self.lines
 
 
 def curves(run: Run, panels: Sequence[Panel]) -> Figure:
     """Curves over steps: every log thin, a moving mean thick. Draws what was logged, leaves out what was not."""
-    panels = [
-        p
-        for p in panels
-        if any(len(run.series(line.metric).finite) for line in (*p.lines, *([p.dots] if p.dots else [])))
-    ]
+    panels = [p for p in panels if any(len(run.series(line.metric).finite) for line in p.all_lines)]
     figure, axes = canvas([210] if len(panels) == 1 else [90] * len(panels))
     for ax, panel in zip(axes, panels, strict=True):
         labels = []
@@ -64,12 +72,14 @@ def curves(run: Run, panels: Sequence[Panel]) -> Figure:
         for i, line in enumerate(panel.lines):
             series = run.series(line.metric)
             if len(series.finite):
-                _curve(ax, series.steps, series.values, i)
-                labels.append((series.last, line.label, SERIES[i]))
+                _curve(ax, series.steps, series.values, i, panel.exact)
+                key = Line2D([], [], color=SERIES[i], linestyle=_DASHES[i], linewidth=2)
+                labels.append((series.last, line.label, SERIES[i], key))
         if panel.dots and len(run.series(panel.dots.metric).finite):
             dots, colour = run.series(panel.dots.metric), SERIES[len(panel.lines)]
             ax.plot(dots.steps, dots.values, "D", color=colour, markersize=5)
-            labels.append((dots.finite[-1], panel.dots.label, colour))
+            key = Line2D([], [], color=colour, marker="D", linestyle="", markersize=5)
+            labels.append((dots.finite[-1], panel.dots.label, colour, key))
         _finish(ax, run, panel, last=ax is axes[-1])
         _labels(ax, labels)
     return figure
@@ -97,9 +107,10 @@ def stacked(run: Run, panel: Panel, whole: str | None = None) -> Figure:
     for i, (part, label) in enumerate(zip(values, labels, strict=True)):
         colour = FAINT if label == "other" else SERIES[i]
         if part.any():
-            ax.bar(steps, part, width, bottom, color=colour, edgecolor=PAPER, linewidth=0.6)
-            share = part.sum() / total
-            marks.append((bottom[-1] + part[-1] / 2, f"{label} {share:.0%}" if share >= 0.01 else label, colour))
+            look = {"facecolor": colour, "edgecolor": PAPER, "hatch": _HATCHES[i], "linewidth": 0.6}
+            ax.bar(steps, part, width, bottom, **look)
+            share = f"{part.sum() / total:.0%}" if part.sum() >= 0.01 * total else "<1%"
+            marks.append((bottom[-1] + part[-1] / 2, f"{label} {share}", colour, Rectangle((0, 0), 1, 1, **look)))
         bottom = bottom + part
     _finish(ax, run, panel, last=True)
     _labels(ax, marks)
@@ -110,9 +121,9 @@ def stacked(run: Run, panel: Panel, whole: str | None = None) -> Figure:
 
 def before_after(scores: Sequence[tuple[str, Score]]) -> Figure:
     """Accuracy as horizontal bars with 95 % intervals, one per (name, score)."""
-    figure, (ax,) = canvas([46 * len(scores)])
+    figure, (ax,) = canvas([46 * len(scores)], width=360, left=54, right=64)
     for i, (name, score) in enumerate(reversed(scores)):
-        ax.barh(i, score.accuracy, 0.56, color=SERIES[0 if name == "after" else 4], alpha=0.55)
+        ax.barh(i, score.accuracy, 0.56, color=SERIES[0] if name == "after" else FAINT, alpha=0.55)
         if not math.isnan(score.low + score.high):
             ax.plot([score.low, score.high], [i, i], color=INK, linewidth=1.6)
             ax.plot([score.low, score.high], [i, i], "|", color=INK, markersize=12, markeredgewidth=1.6)
@@ -124,17 +135,20 @@ def before_after(scores: Sequence[tuple[str, Score]]) -> Figure:
     ax.set_xlim(0, min(1, 1.15 * max(max(s.accuracy, np.nan_to_num(s.high)) for _, s in scores)) or 1)
     ax.grid(False, axis="y")
     ax.xaxis.set_major_formatter(FuncFormatter(_percent))
-    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     ax.set_title("share of right answers, with 95% interval", loc="left", fontsize=10, color=FAINT)
     return figure
 
 
-def _curve(ax: Axes, steps: np.ndarray, values: np.ndarray, i: int) -> None:
+def _curve(ax: Axes, steps: np.ndarray, values: np.ndarray, i: int, exact: bool) -> None:
     """One metric as a thin line, and thick its mean over a twentieth of the run."""
     steps, (values,) = _bins(steps, values[None], _MOST_POINTS)
     kept = np.isfinite(values)
     if kept.sum() <= _FEW:
         ax.plot(steps, values, color=SERIES[i], linestyle=_DASHES[i], linewidth=1.8, marker="o", markersize=3.5)
+        return
+    if exact:
+        ax.plot(steps, values, color=SERIES[i], linestyle=_DASHES[i], linewidth=2)
         return
     ax.plot(steps, values, color=SERIES[i], linewidth=0.8, alpha=0.4)
     half = max(1, kept.sum() // 40)
@@ -162,11 +176,10 @@ def _finish(ax: Axes, run: Run, panel: Panel, last: bool) -> None:
     top = panel.top or max(ax.dataLim.y1, 0) * 1.06 or 1.0
     ax.set_ylim(min(0.0, ax.dataLim.y0) if math.isfinite(ax.dataLim.y0) else 0, top)
     ax.set_title(panel.unit, loc="left", fontsize=10, color=FAINT)
-    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    ax.yaxis.set_major_locator(MaxNLocator(4))
-    shown: Callable[..., str] = _percent if panel.percent else lambda v, _=None: f"{v:g}"
-    ax.yaxis.set_major_formatter(FuncFormatter(shown))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _=None: f"{v:g}"))
+    ax.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
+    ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    ax.yaxis.set_major_formatter(FuncFormatter(_percent if panel.percent else _tick))
+    ax.xaxis.set_major_formatter(FuncFormatter(_tick))
     ax.grid(False, axis="x")
     if last:
         ax.set_xlabel("step", fontsize=10, color=FAINT)
@@ -174,23 +187,39 @@ def _finish(ax: Axes, run: Run, panel: Panel, last: bool) -> None:
         ax.tick_params(labelbottom=False)
 
 
-def _labels(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
-    """Names at the right end of what they name, (height, text, colour), moved apart where they would collide."""
+def _labels(ax: Axes, labels: Sequence[tuple[float, str, str, Artist]]) -> None:
+    """Names at the right end of what they name: (height, text, colour, how it is drawn), apart where they collide."""
     bottom, top = ax.get_ylim()
-    height = ax.get_position().height * ax.figure.get_figheight() * 72  # points
-    gap, previous = 14 / height, -1.0
-    placed = sorted(((min(max((y - bottom) / (top - bottom), 0), 1), text, c) for y, text, c in labels))
-    places = []
-    for y, _, _ in placed:
-        previous = max(y, previous + gap)
+    width, height = (length * 72 for length in ax.get_window_extent().size / ax.figure.dpi)  # points
+    gap, previous, places = 14 / height, -1.0, []
+    order = sorted(labels, key=lambda label: label[0])
+    for y, *_ in order:
+        previous = max(min(max((y - bottom) / (top - bottom), 0), 1), previous + gap)
         places.append(previous)
     ceiling = 1.0
     for i in reversed(range(len(places))):
         places[i] = min(places[i], ceiling)
         ceiling = places[i] - gap
-    for place, (_, label, colour) in zip(places, placed, strict=True):
-        ax.annotate(label, (1, place), (6, 0), xycoords="axes fraction", textcoords="offset points", va="center",
+    for place, (_, text, colour, key) in zip(places, order, strict=True):
+        if isinstance(key, Line2D):
+            x = [1 + 7 / width, 1 + 15 / width, 1 + 23 / width]
+            key.set_data(*((x[1:2], [place]) if key.get_marker() == "D" else (x, [place] * 3)))
+        else:
+            key.set_bounds(1 + 9 / width, place - 4.5 / height, 12 / width, 9 / height)
+        key.set(transform=ax.transAxes, clip_on=False)
+        ax.add_artist(key)
+        ax.annotate(text, (1, place), (28, 0), xycoords="axes fraction", textcoords="offset points", va="center",
                     color=colour, annotation_clip=False)  # fmt: skip
+
+
+def _tick(value: float, _: object = None) -> str:
+    """A number in at most six characters."""
+    if abs(value) >= 10_000:
+        return f"{value / 1000:g}k"
+    if 0 < abs(value) < 0.01:
+        digits, power = f"{value:.3e}".split("e")
+        return f"{float(digits):g}e{int(power)}"
+    return f"{value:g}"
 
 
 def _percent(value: float, _: object = None) -> str:

@@ -76,24 +76,22 @@ def render(run: Run) -> str:
 def facts(run: Run) -> list[tuple[str, str, list[tuple[str, str]]]]:
     """What was run: (name, value, options of it)."""
     info, unknown = run.info, "not known"
-    options = [(text(k), words.setting(k, v)) for k, v in mapping(info.get("options")).items()]
+    options = [(f"{text(k)} =", words.setting(k, v)) for k, v in mapping(info.get("options")).items()]
     found: list[tuple[str, str, list[tuple[str, str]]]] = [
         ("Student", text(info.get("student")) or unknown, []),
         ("Teacher", text(info.get("teacher")) or unknown, []),
         ("Objective", text(info.get("objective")) or unknown, options),
-        ("Steps", f"{run.steps:,}", []),
-        ("Run time", run_time(run), []),
     ]
     overlap = mapping(info.get("overlap"))
     shared, teacher, student = (number(overlap.get(k)) for k in ("shared", "teacher_vocabulary", "student_vocabulary"))
     if not math.isnan(shared):
         parts = [
-            f"{words.percent(shared / size)} of the {who}'s {size:,.0f}"
+            (f"{words.percent(shared / size)} of the {who}'s", f"{size:,.0f}")
             for who, size in (("teacher", teacher), ("student", student))
             if size > 0
         ]
-        found.append(("Shared tokens", f"{shared:,.0f}{' (' + ', '.join(parts) + ')' if parts else ''}", []))
-    return found
+        found.append(("Shared tokens", f"{shared:,.0f}", parts))
+    return [*found, ("Steps", f"{run.steps:,}", []), ("Run time", run_time(run), [])]
 
 
 def evaluation(run: Run) -> Markup | None:
@@ -118,6 +116,8 @@ def chart(run: Run, about: Chart) -> dict[str, Any]:
         series, shown = run.series(line.metric), words.percent if percent.get(line.metric) else words.figure
         first, last = shown(series.first), shown(series.last)
         summary.append((line.label, last if len(series.finite) == 1 else f"{first} → {last}"))
+    if about.whole and len((series := run.series(about.whole)).finite):
+        summary.append(("whole step", f"{words.figure(series.first)} → {words.figure(series.last)}"))
     svg = None
     if known:
         with drawing(about.key):

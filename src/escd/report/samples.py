@@ -81,9 +81,10 @@ class Outcomes:
             return ""
         low, high = self.interval
         total = self.better + self.worse + self.same
+        zero = "includes" if low <= 0 <= high else "does not include"
         return (
             f"Compared problem by problem: {points(self.difference)} points "
-            f"(95% interval {points(low)} to {points(high)}) over {plural(total, 'problem')}; "
+            f"(95% interval {points(low)} to {points(high)}, which {zero} 0) over {plural(total, 'problem')}; "
             f"{self.better} better, {self.worse} worse, {self.same} the same."
         )
 

@@ -23,10 +23,10 @@ _SETTINGS = {
     "axes.labelcolor": INK, "xtick.color": FAINT, "ytick.color": FAINT, "xtick.labelcolor": INK,
     "ytick.labelcolor": INK, "axes.facecolor": "none", "figure.facecolor": "none", "axes.grid": True,
     "grid.color": GRID, "grid.linewidth": 0.8, "axes.spines.top": False, "axes.spines.right": False,
-    "axes.spines.left": False, "ytick.major.size": 0, "axes.axisbelow": True,
+    "axes.spines.left": False, "ytick.major.size": 0, "axes.axisbelow": True, "hatch.linewidth": 0.7,
 }  # fmt: skip
-WIDTH = 460  # points; a page shows a figure at about this width, so that its text stays legible on a phone
-_LEFT, _RIGHT, _BOTTOM, _TOP, _GAP = 46, 118, 36, 22, 30  # margins in points
+WIDTH = 430  # points; a page shows a figure at about this width, so that its text stays legible on a phone
+_LEFT, _RIGHT, _BOTTOM, _TOP, _GAP = 46, 130, 36, 22, 30  # margins in points
 
 
 @contextmanager
@@ -36,10 +36,12 @@ def drawing(key: str) -> Iterator[None]:
         yield
 
 
-def canvas(heights: list[int]) -> tuple[Figure, list[Axes]]:
+def canvas(
+    heights: list[int], width: int = WIDTH, left: int = _LEFT, right: int = _RIGHT
+) -> tuple[Figure, list[Axes]]:
     """A figure with panels below each other, their heights in points, and room on the right for labels."""
     total = sum(heights) + _TOP + _BOTTOM + _GAP * (len(heights) - 1)
-    figure = Figure(figsize=(WIDTH / 72, total / 72))
+    figure = Figure(figsize=(width / 72, total / 72))
     panels, y = [], total - _TOP
     for height in heights:
         y -= height

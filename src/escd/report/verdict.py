@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .reading import Run, Score, number, text
 from .samples import Outcomes
-from .words import duration, figure, percent, plural
+from .words import NOTHING, duration, figure, percent, plural
 
 
 @dataclass(frozen=True)
@@ -23,53 +23,44 @@ def verdict(run: Run, outcomes: Outcomes) -> Verdict:
     before, after = run.score("before"), run.score("after")
     details = []
     if before and after:
-        change = "stayed at" if f"{before.accuracy:.1%}" == f"{after.accuracy:.1%}" else (
-            "rose" if after.accuracy > before.accuracy else "fell")  # fmt: skip
-        if change == "stayed at":
-            headline = f"Accuracy stayed at {percent(after.accuracy)}."
-        else:
-            headline = f"Accuracy {change} from {percent(before.accuracy)} to {percent(after.accuracy)}."
-        details.append(_intervals(before, after))
-        if outcomes.interval:
-            details.append(outcomes.sentence)
+        headline = f"Accuracy {_change(before, after)}: {_overlap(before, after)}."
+        details.append(outcomes.sentence)
     elif before or after:
         when, score = ("before", before) if before else ("after", after)
-        assert score is not None
-        headline = f"Accuracy {when} training: {percent(score.accuracy)}{_range(score)}."
+        headline = f"Accuracy {when} training is {_ends(score)}."
         details.append(
-            f"The {'trained' if before else 'untrained'} student was not evaluated, so there is no comparison."
+            f"The {'trained' if before else 'untrained'} student was not evaluated: nothing to compare with."
         )
     else:
         headline = _loss(run)
-        details.append("No evaluation was run: whether answers got better is not known.")
+        details.append("No evaluation was run, so whether answers got better is not known.")
     if before or after:
         details.append(_task(run))
         if len(run.series("loss").finite):
             details.append(_loss(run))
-    return Verdict(headline, tuple(d for d in details if d))
+    return Verdict(headline, tuple(detail for detail in details if detail))
 
 
-def overlap(before: Score, after: Score) -> bool | None:
-    """Whether the intervals share a point; None if one of them was not given."""
+def _change(before: Score, after: Score) -> str:
+    if percent(before.accuracy) == percent(after.accuracy):
+        return f"stayed at {_ends(after)}, before training {_ends(before)}"
+    return f"{'rose' if after.accuracy > before.accuracy else 'fell'} from {_ends(before)} to {_ends(after)}"
+
+
+def _overlap(before: Score, after: Score) -> str:
     if math.isnan(before.low + before.high + after.low + after.high):
-        return None
-    return before.low <= after.high and after.low <= before.high
+        return "without intervals, chance cannot be ruled out"
+    shared = before.low <= after.high and after.low <= before.high
+    return "the 95% intervals overlap" if shared else "the 95% intervals do not overlap"
 
 
-def _intervals(before: Score, after: Score) -> str:
-    shared = overlap(before, after)
-    if shared is None:
-        return "There are no intervals, so chance cannot be ruled out."
-    ends = f"The 95% intervals{_range(before)} before and{_range(after)} after"
-    if shared:
-        return f"{ends} overlap: on their own they do not show a change. More problems or samples would narrow them."
-    return f"{ends} do not overlap: this is more than chance in sampling."
-
-
-def _range(score: Score) -> str:
+def _ends(score: Score | None) -> str:
+    """Accuracy with its interval."""
+    if score is None:
+        return NOTHING
     if math.isnan(score.low + score.high):
-        return ""
-    return f" [{percent(score.low)}, {percent(score.high)}]"
+        return percent(score.accuracy)
+    return f"{percent(score.accuracy)} [{100 * score.low:.1f},\u00a0{100 * score.high:.1f}]"
 
 
 def _task(run: Run) -> str:
@@ -97,7 +88,7 @@ def _loss(run: Run) -> str:
 
 
 def run_time(run: Run) -> str:
-    """Wall-clock time of the training, or why it is not known."""
+    """Wall-clock time of the training, which its closing row tells."""
     if not math.isnan(run.seconds):
         return duration(run.seconds)
-    return "not known: the log has no closing row, so the run goes on or was stopped" if run.rows else "not known"
+    return "not finished" if run.rows else "not known"

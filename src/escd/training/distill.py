@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import datasets
 import torch
 import transformers
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
@@ -22,7 +23,7 @@ from ..report import write_report
 from .arguments import DistillArguments, choose_output_dir, parse, resume_value
 from .config import ESCDConfig
 from .data import load_prompts
-from .progress import CompactProgress
+from .progress import CompactProgress, close_bars
 from .trainer import ESCDTrainer
 
 # Short names of the embedded pair, for recipes.
@@ -38,6 +39,8 @@ def main(argv: Sequence[str]) -> None:
     script, training, model, run = parse(argv)
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     transformers.utils.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # it logs tracebacks of errors that it also raises
     if script.torch_threads:
         torch.set_num_threads(script.torch_threads)
     resume = resume_value(training.resume_from_checkpoint)
@@ -72,7 +75,11 @@ class _Run:
         """Evaluate, train, save, evaluate, report."""
         before = self.evaluate("before", keep=bool(resume))
         self.describe(before, None)
-        self.trainer.train(resume_from_checkpoint=resume)
+        try:
+            self.trainer.train(resume_from_checkpoint=resume)
+        except BaseException:
+            close_bars(self.trainer)
+            raise
         self.trainer.save_model(str(self.folder))
         self.trainer.save_state()
         self.trainer.create_model_card(Path(self.folder).name, dataset_name=self.script.dataset_name)

@@ -17,3 +17,11 @@ class CompactProgress(ProgressCallback):
         if state.is_world_process_zero and self.training_bar is not None and logs and "loss" in logs:
             shown = {short: f"{logs[name]:.3g}" for name, short in _SHOWN.items() if logs.get(name) is not None}
             self.training_bar.set_postfix(shown)
+
+
+def close_bars(trainer: Any) -> None:
+    """Finish the bar of a run that broke off, so that what is printed next stands on a line of its own."""
+    for callback in trainer.callback_handler.callbacks:
+        if isinstance(callback, ProgressCallback) and callback.training_bar is not None:
+            callback.training_bar.close()
+            callback.training_bar = None

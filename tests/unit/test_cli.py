@@ -1,0 +1,194 @@
+"""Bad input to `escd distill`: one clear line, exit code 2, nothing half written."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from escd.cli import main
+
+
+@pytest.fixture
+def prompts(tmp_path):
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("".join(json.dumps({"prompt": f"the cat {i}"}) + "\n" for i in range(16)))
+    return path
+
+
+@pytest.fixture
+def run(pair_dir, tmp_path, prompts, capsys, monkeypatch):
+    """Runs `escd distill` in an empty folder; flags set to None are left out."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+
+    def call(*extra, **flags):
+        options = {
+            "model_name_or_path": pair_dir / "student", "teacher_model_name_or_path": pair_dir / "teacher",
+            "dataset_name": prompts, "output_dir": "out", "max_steps": 1, "per_device_train_batch_size": 4,
+            "max_completion_length": 6, "report_to": "none", **flags,
+        }  # fmt: skip
+        argv = [w for k, v in options.items() if v is not None for w in (f"--{k}", str(v))]
+        code = main(["distill", *argv, *extra])
+        return code, capsys.readouterr().err
+
+    call.work = work
+    return call
+
+
+def fails(run, *extra, says, **flags):
+    code, err = run(*extra, **flags)
+    error = [line for line in err.splitlines() if line.startswith("escd: error:")]
+    assert code == 2
+    assert len(error) == 1
+    assert err.splitlines()[-1] == error[0]
+    assert "Traceback" not in err
+    for word in [says] if isinstance(says, str) else says:
+        assert word in error[0]
+    assert list(run.work.iterdir()) == []
+
+
+def test_unknown_flag(run):
+    fails(run, "--learning_rat", "1e-3", says=["--learning_rat", "did you mean '--learning_rate'"])
+    fails(run, "--learn=1e-3", says="--learn")
+
+
+def test_wrong_values(run):
+    fails(run, learning_rate="fast", says=["learning_rate", "fast"])
+    fails(run, objective="escdd", says="did you mean 'escd'")
+    fails(run, completion="exactly", says="did you mean 'exact'")
+    fails(run, child_weight=-1, says="child_weight")
+    fails(run, eval_task="gsm8k", says="eval_task")
+    fails(run, eval_samples=0, says="eval_samples")
+    fails(run, lr_scheduler_type="cosinus", says="cosinus")
+    fails(run, model_init_kwargs="{bad json", says="")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("learning_rat: 1\n", ["learning_rat", "did you mean 'learning_rate'"]),
+        ("learning_rate: [1\n", "not readable as YAML"),
+        ("- a\n- b\n", "mapping"),
+        ("learning_rate: soon\n", "soon"),
+        ("env: 3\n", "env"),
+    ],
+)
+def test_wrong_recipes(run, tmp_path, text, says):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(text)
+    fails(run, "--config", str(recipe), says=says)
+    fails(run, f"--config={recipe}", says=says)
+
+
+def test_missing_recipe(run):
+    fails(run, "--config", "recipes/nowhere.yaml", says="no such file")
+    fails(run, "--config", says="--config needs")
+
+
+def test_missing_pieces(run):
+    for flag in ("model_name_or_path", "teacher_model_name_or_path", "dataset_name"):
+        fails(run, **{flag: None}, says=f"--{flag} is missing")
+
+
+def test_paths_that_do_not_exist(run):
+    fails(run, teacher_model_name_or_path="/nowhere/teacher", says=["teacher", "/nowhere/teacher", "no such folder"])
+    fails(run, model_name_or_path="./student", says=["student", "no such folder"])
+
+
+def test_hub_ids_that_are_not_there(run):
+    fails(run, teacher_model_name_or_path="nobody/nothing", says="nobody/nothing")
+    fails(run, model_name_or_path="nobody/nothing", says="nobody/nothing")
+    fails(run, dataset_name="nobody/nothing", says="nobody/nothing")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("empty.jsonl", "", "is empty"),
+        ("columns.jsonl", '{"question": "a", "answer": "b"}\n', ["no column 'prompt'", "question, answer"]),
+        ("broken.jsonl", '{"prompt": "a"}\n{"prompt": \n', "cannot be loaded"),
+        ("kind.jsonl", '{"prompt": 3}\n', ["row 0", "text or a list of messages"]),
+        ("roles.jsonl", '{"prompt": [{"content": "a"}]}\n', ["row 0", "role and content"]),
+        ("hole.jsonl", '{"prompt": "a"}\n{"prompt": null}\n', "row 1"),
+        ("blank.jsonl", '{"prompt": "a"}\n{"prompt": ""}\n', ["row 1", "empty"]),
+        ("notes.txt", "a\n", "must end in"),
+    ],
+)
+def test_bad_datasets(run, tmp_path, name, content, says):
+    path = tmp_path / name
+    path.write_text(content)
+    fails(run, dataset_name=path, says=says)
+
+
+def test_missing_dataset_file(run):
+    fails(run, dataset_name="prompts.jsonl", says="no such file")
+
+
+def test_student_without_tokenizer(run, pair_dir, tmp_path):
+    from transformers import AutoModelForCausalLM
+
+    AutoModelForCausalLM.from_pretrained(pair_dir / "student").save_pretrained(tmp_path / "bare")
+    fails(run, model_name_or_path=tmp_path / "bare", says=["student", "no tokenizer"])
+
+
+def test_teacher_head_smaller_than_its_tokenizer(run, pair_dir, tmp_path):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model = AutoModelForCausalLM.from_pretrained(pair_dir / "teacher")
+    model.resize_token_embeddings(99)
+    model.save_pretrained(tmp_path / "small")
+    AutoTokenizer.from_pretrained(pair_dir / "teacher").save_pretrained(tmp_path / "small")
+    fails(run, teacher_model_name_or_path=tmp_path / "small", says=["lm_head has 99 rows", "teacher"])
+
+
+def test_folder_of_another_run(run):
+    (run.work / "out").mkdir()
+    (run.work / "out" / "metrics.jsonl").write_text("{}\n")
+    code, err = run()
+    assert code == 2
+    assert "holds another run" in err
+    assert "--resume_from_checkpoint" in err
+    assert (run.work / "out" / "metrics.jsonl").read_text() == "{}\n"
+
+
+def test_nothing_to_resume(run):
+    fails(run, resume_from_checkpoint="true", says="no complete checkpoint")
+    fails(run, resume_from_checkpoint="/nowhere/checkpoint-3", says="is no checkpoint")
+
+
+def test_unknown_command(capsys):
+    assert main(["distil"]) == 2
+    assert "unknown command 'distil'" in capsys.readouterr().err
+
+
+def test_help_and_version(capsys):
+    assert main([]) == 0
+    assert "escd distill" in capsys.readouterr().out
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("escd 0.")
+
+
+@pytest.mark.slow
+def test_nan_weights_end_the_run_with_one_line(run, pair_dir, tmp_path):
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model = AutoModelForCausalLM.from_pretrained(pair_dir / "teacher")
+    with torch.no_grad():
+        model.model.norm.weight[0] = torch.nan
+    model.save_pretrained(tmp_path / "nan")
+    AutoTokenizer.from_pretrained(pair_dir / "teacher").save_pretrained(tmp_path / "nan")
+    code, err = run(teacher_model_name_or_path=tmp_path / "nan")
+    assert code == 2
+    assert "its logits are NaN or infinite at response 0 of this batch, row 0 (step 1)" in err.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_the_installed_command(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "escd.cli", "distill", "--config", "nowhere.yaml"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("escd: error: distill: --config 'nowhere.yaml'")
+    assert len(done.stderr.splitlines()) == 1

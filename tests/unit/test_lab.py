@@ -1,0 +1,204 @@
+"""The embedded pair: problems, grading, shipped tokenizers and models."""
+
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pytest
+
+import escd.lab
+from escd.lab import Problem, grade, problems
+from escd.lab.stories import LARGEST, draw
+
+transformers = pytest.importorskip("transformers")
+
+PATHS = {"teacher": escd.lab.TEACHER_PATH, "student": escd.lab.STUDENT_PATH}
+MEGABYTE = 1e6
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    return {name: transformers.AutoTokenizer.from_pretrained(path) for name, path in PATHS.items()}
+
+
+def pieces(tokenizer, text):
+    return [tokenizer.decode([i]) for i in tokenizer(text, add_special_tokens=False)["input_ids"]]
+
+
+# --- problems ---------------------------------------------------------------------------------
+
+
+def test_problems_are_deterministic():
+    assert problems(20, seed=3) == problems(20, seed=3)
+    assert problems(20, seed=3) != problems(20, seed=4)
+    assert problems(30, seed=3)[:20] == problems(20, seed=3)
+
+
+def test_problems_are_the_same_in_another_process():
+    code = "from escd.lab import problems; print([p.question for p in problems(5, 1, 'test')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str([p.question for p in problems(5, 1, "test")])
+
+
+def test_splits_share_no_arithmetic():
+    def numbers(problem: Problem) -> str:
+        return "".join(c for c in problem.solution if not c.isalpha())
+
+    train = problems(3000, seed=0) + problems(3000, seed=5)
+    test = problems(400, split="test") + problems(400, seed=9, split="test")
+    assert not {numbers(p) for p in train} & {numbers(p) for p in test}
+
+
+def test_solutions_are_right():
+    for problem in problems(300) + problems(100, split="test"):
+        assert grade(problem.solution, problem.answer)
+        for line in problem.solution.split("\n\n")[1:-1]:
+            left, right = line.rstrip(".").split(" = ")
+            assert eval(left) == int(right)
+            assert 1 <= int(right) <= LARGEST
+        assert problem.prompt == [{"role": "user", "content": problem.question}]
+
+
+def test_a_problem_is_frozen_and_the_split_is_checked():
+    with pytest.raises(FrozenInstanceError):
+        problems(1)[0].answer = "1"  # type: ignore[misc]
+    with pytest.raises(ValueError, match="train"):
+        problems(1, split="validation")  # type: ignore[arg-type]
+
+
+def test_import_loads_no_transformers():
+    code = "import sys, escd.lab; print('transformers' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+# --- grading ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "Answer: 14",
+        "Answer: 14.",
+        "Answer: 14 \n",
+        "Tom starts with 12 apples.\n\n12 + 2 = 14.\n\nAnswer: 14",
+        "Answer: 3\n\nAnswer: 14",
+        "Answer: 014",
+        "  Answer:14\t",
+        "Answer: 14\nThat is all.",
+    ],
+)
+def test_right_responses(response):
+    assert grade(response, "14")
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "",
+        "14",
+        "The answer is 14",
+        "Answer: 15",
+        "Answer: 140",
+        "Answer: -14",
+        "Answer:",
+        "Answer: fourteen",
+        "Answer: 14 15",
+        "Answer: 1 4",
+        "Answer: 14\nAnswer: 15",
+        "Answer: 14\nAnswer: \ufffd\x00",
+        "No Answer: 14",
+    ],
+)
+def test_wrong_responses(response):
+    assert not grade(response, "14")
+
+
+# --- shipped folders --------------------------------------------------------------------------
+
+
+def test_size():
+    files = [f for path in PATHS.values() for f in Path(path).rglob("*") if f.is_file()]
+    assert sum(f.stat().st_size for f in files) <= 6 * MEGABYTE
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_folder_is_complete(name):
+    expected = {
+        "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+        "tokenizer_config.json", "chat_template.jinja",
+    }  # fmt: skip
+    assert {f.name for f in Path(PATHS[name]).iterdir()} == expected
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_vocabulary_fits_model_and_holds_all_bytes(name, tokenizers):
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    config = transformers.AutoConfig.from_pretrained(PATHS[name])
+    vocabulary = tokenizers[name].get_vocab()
+    assert len(vocabulary) == config.vocab_size
+    assert set(ByteLevel.alphabet()) <= set(vocabulary)
+    text = "Zoë öffnet 3 Türen — 数 \t\r\n"
+    assert tokenizers[name].decode(tokenizers[name](text)["input_ids"]) == text
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_stops(name, tokenizers):
+    tokenizer = tokenizers[name]
+    generation = transformers.GenerationConfig.from_pretrained(PATHS[name])
+    assert tokenizer.eos_token_id in generation.eos_token_id
+    assert tokenizer.pad_token_id == generation.pad_token_id != tokenizer.eos_token_id
+
+
+def test_chat_templates(tokenizers):
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1 + 1?"}]
+    answered = [*messages, {"role": "assistant", "content": "2"}]
+
+    def render(name, conversation, **options):
+        return tokenizers[name].apply_chat_template(conversation, tokenize=False, **options)
+
+    prompt = render("teacher", messages, add_generation_prompt=True)
+    assert prompt == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n1 + 1?<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert render("teacher", answered) == prompt + "2<|im_end|>\n"
+    prompt = render("student", messages, add_generation_prompt=True)
+    assert prompt == "<system>Be brief.<user>1 + 1?<assistant>"
+    assert render("student", answered) == prompt + "2<end>"
+
+
+def test_tokenizers_differ_as_real_ones_do(tokenizers):
+    teacher, student = tokenizers["teacher"], tokenizers["student"]
+    assert pieces(teacher, "apples.\n\n12")[-2:] == [".\n\n", "12"]
+    assert pieces(student, "apples.\n\n12")[-4:] == [".", "\n\n", "1", "2"]
+    assert pieces(teacher, " = 19") == [" =", " 19"]
+    assert pieces(student, " = 19") == [" =", " 1", "9"]
+    assert pieces(teacher, " 123") == [" 12", "3"]
+    assert pieces(teacher, " stickers") == [" stickers"]
+    assert len(pieces(student, " stickers")) > 1
+    assert pieces(student, " How many") == [" How many"]
+    assert pieces(teacher, " How many") == [" How", " many"]
+
+
+# --- models -----------------------------------------------------------------------------------
+
+
+def test_stories_of_both_splits_are_drawn():
+    import random
+
+    rng = random.Random(0)
+    assert 0.05 < sum(draw(rng).is_test for _ in range(2000)) / 2000 < 0.2
+
+
+@pytest.mark.parametrize(("name", "samples", "low", "high"), [("teacher", None, 0.8, 1.0), ("student", 4, 0.1, 0.6)])
+def test_accuracy(name, samples, low, high, tokenizers):
+    import torch
+
+    from escd.lab.accuracy import accuracy
+
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_pretrained(PATHS[name]).float().eval()
+    held_out = problems(40, seed=2, split="test")
+    assert low <= accuracy(model, tokenizers[name], held_out, samples) <= high
