@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ConfigError, VocabError
-from .families import describe, exact_encoder
+from .families import describe
 from .vocab import ByteVocab
 
 # `surrogateescape` turns a byte that is no UTF-8 into one of these code points.
@@ -81,19 +81,19 @@ class Bridge:
 
     Args:
         student: The student's vocabulary.
-        teacher: The teacher's vocabulary.
-        teacher_tokenizer: The teacher's tokenizer.
+        teacher: The teacher's vocabulary, read from its tokenizer.
 
     Raises:
-        VocabError: One of the models has no stop token.
+        VocabError: One of the models has no stop token, or the teacher's vocabulary does not come from a tokenizer.
     """
 
-    def __init__(self, student: ByteVocab, teacher: ByteVocab, teacher_tokenizer: Any):
+    def __init__(self, student: ByteVocab, teacher: ByteVocab):
         for name, vocab in (("student", student), ("teacher", teacher)):
             if vocab.preferred_stop is None:
                 raise VocabError(f"the {name}'s tokenizer has no stop token; set its eos_token")
-        self.student, self.teacher = student, teacher
-        self._encoder = exact_encoder(teacher_tokenizer, teacher.token_bytes)
+        if teacher.encoder is None:
+            raise VocabError("the teacher's vocabulary cannot encode text; make it with ByteVocab.from_tokenizer")
+        self.student, self.teacher, self._encoder = student, teacher, teacher.encoder
 
     def to_teacher(self, student_ids: Sequence[int]) -> TeacherResponse:
         """The response's bytes in teacher ids, its stop replaced by the teacher's (paper A.2)."""

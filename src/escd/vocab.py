@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import tokenizers
 
 from . import families
 from .errors import VocabError
@@ -26,6 +27,7 @@ class ByteVocab:
             An empty token adds nothing to the text, so it counts as not content.
         stop_ids: Ids that end a response. They are one terminal event (paper A.2) and never content.
         preferred_stop: The stop id that stands for the event; the first of `stop_ids` if not given.
+        encoder: Encodes text into these ids without changing a byte; `from_tokenizer` makes it.
 
     Raises:
         VocabError: A stop id lies outside the vocabulary, or `preferred_stop` is not a stop id.
@@ -41,6 +43,7 @@ class ByteVocab:
         token_bytes: Sequence[bytes | None],
         stop_ids: Sequence[int] = (),
         preferred_stop: int | None = None,
+        encoder: tokenizers.Tokenizer | None = None,
     ):
         stops = tuple(dict.fromkeys(int(s) for s in stop_ids))
         size = len(token_bytes)
@@ -56,6 +59,7 @@ class ByteVocab:
             bytes(b) if b and i not in terminal else None for i, b in enumerate(token_bytes)
         )
         self.stop_ids = stops
+        self.encoder = encoder
         self.preferred_stop: int | None = None if preferred_stop is None else int(preferred_stop)
 
     @classmethod
@@ -70,8 +74,8 @@ class ByteVocab:
             VocabError: The tokenizer is of a family that is not supported, or its token bytes do not add up to
                 the text that it encodes.
         """
-        token_bytes, stop_ids, preferred = families.read(hf_tokenizer, generation_config)
-        return cls(token_bytes, stop_ids, preferred)
+        found = families.read(hf_tokenizer, generation_config)
+        return cls(found.token_bytes, found.stop_ids, found.preferred_stop, found.encoder)
 
     def __len__(self) -> int:
         return len(self.token_bytes)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from oracle import Vocab
 
-LETTERS = (b"a", b"b", b" ", b"\t", b"\n", b"\xc3", b"\xa9")
+LETTERS = (b"a", b"b", b" ", b"\t", b"\n", b"\xc3", b"\xa9", b"\xff")
 rarely = st.sampled_from([False] * 5 + [True])  # the first choices are the likelier ones
 
 
@@ -50,7 +50,8 @@ def vocabularies(draw, letters, parts=()):
     kinds = [words(letters, 2), words(letters, 4), words(letters, 2), words(letters, 7)]
     tokens = draw(st.lists(st.one_of(*kinds), min_size=1, max_size=8))
     if parts:
-        tokens += draw(st.lists(words(parts, 3, shortest=2), min_size=1, max_size=6))
+        joined = draw(st.lists(words(parts, 3, shortest=2), min_size=1, max_size=4))
+        tokens += joined + [joined[0] + tail for tail in draw(st.lists(words(letters, 2), max_size=3))]
     if draw(rarely) is False:  # mostly every single byte is a token, so that every text can be spelled
         tokens += letters
     if draw(rarely):
@@ -99,7 +100,7 @@ def responses(draw):
     student_ids = draw(st.lists(st.sampled_from(tokens), min_size=fewest, max_size=most)) if tokens else []
     text = b"".join(student.bytes_of(i) for i in student_ids)
     teacher_ids = draw(spellings(teacher, text))
-    if draw(rarely):  # another tail
+    if draw(st.sampled_from([False, False, True])):  # another tail
         tokens = list(teacher.content())
         del teacher_ids[draw(st.integers(0, len(teacher_ids))) :]
         teacher_ids += draw(st.lists(st.sampled_from(tokens), max_size=3)) if tokens else []

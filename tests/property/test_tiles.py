@@ -62,7 +62,9 @@ class Case:
     def rows(self, objective) -> tuple[Rows, torch.Tensor]:
         each = [objective.rows(escd.align(self.pair, s, t), s) for s, t in self.ids]
         starts_s, starts_t = (np.cumsum([0, *(len(pair[k]) for pair in self.ids)]) for k in (0, 1))
-        picked = np.concatenate([np.zeros(0, np.int64), *(r.teacher + t for r, t in zip(each, starts_t, strict=False))])
+        picked = np.concatenate(
+            [np.zeros(0, np.int64), *(r.teacher + t for r, t in zip(each, starts_t, strict=False))]
+        )
         return Rows.stack(each, starts_s[:-1].tolist()), self.teacher_hidden[torch.from_numpy(picked)]
 
     def dense(self, objective, scale, softcap):

@@ -150,6 +150,30 @@ def test_a_bos_of_the_teacher_moves_no_root(case):
     assert shifted == [[row, other + 1 if row else 0] for row, other in case["roots"]]
 
 
+def test_rows_are_supervised_up_to_the_first_byte_that_differs():
+    student = escd.ByteVocab([b"x", b"y", b"xy", b"z", b"yz", None], stop_ids=[5])
+    teacher = escd.ByteVocab([b"xyz", b"x", b"z", b"w", None], stop_ids=[4])
+    pair = escd.TokenizerPair(student=student, teacher=teacher)
+    rng = np.random.default_rng(0)
+    scores = torch.tensor(rng.normal(size=(3, 5)))
+    q = scores.softmax(1)[0, 0].item()  # teacher's probability of xyz
+    # xyz against xzz: row 1 stands at the byte that differs and still counts, as a root and as a child
+    logits = torch.tensor(rng.normal(size=(3, 6)))
+    assert escd.align(pair, [0, 1, 3], [1, 2, 2]).roots.tolist() == [[0, 0], [1, 1]]
+    losses = escd.objective("escd", pair).row_losses(logits, scores, [0, 1, 3], [1, 2, 2])
+    assert losses.root.count_nonzero() == 2
+    expected = [0.0, -q * logits.log_softmax(1)[1, 4].item(), 0.0]
+    np.testing.assert_allclose(losses.child.numpy(), expected, atol=1e-9)
+    # the token xy runs past that byte: its own row counts, the row after it does not
+    assert escd.align(pair, [2, 3, 5], [1, 2, 2]).roots.tolist() == [[0, 0]]
+    losses = escd.objective("escd", pair).row_losses(logits, scores, [2, 3, 5], [1, 2, 2])
+    assert losses.root.count_nonzero() == 1
+    assert not losses.child.any()
+    # while the bytes agree, the same action opens xyz
+    losses = escd.objective("escd", pair).row_losses(logits, scores[:1], [2, 3, 5], [0])
+    assert losses.child[1].item() == pytest.approx(-q * logits.log_softmax(1)[1, 3].item())
+
+
 @every_case
 def test_ids_may_be_arrays_or_tensors(case):
     pair = pair_of(case)

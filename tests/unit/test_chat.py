@@ -21,7 +21,7 @@ def bridge(tokenizers_):
     student, teacher = tokenizers_
     # A normaliser must not reach the bytes.
     teacher.backend_tokenizer.normalizer = normalizers.NFKC()
-    return Bridge(escd.ByteVocab.from_tokenizer(student), escd.ByteVocab.from_tokenizer(teacher), teacher)
+    return Bridge(escd.ByteVocab.from_tokenizer(student), escd.ByteVocab.from_tokenizer(teacher))
 
 
 def test_each_model_has_its_own_template(tokenizers_):
@@ -115,9 +115,8 @@ def test_bytes_that_the_teacher_lacks_end_the_supervision(tokenizers_):
     student, teacher = tokenizers_
     full = escd.ByteVocab.from_tokenizer(teacher)
     table = [None if b == b"\xff" else b for b in full.token_bytes]
-    bridge = Bridge(
-        escd.ByteVocab.from_tokenizer(student), escd.ByteVocab(table, full.stop_ids, full.preferred_stop), teacher
-    )
+    lacking = escd.ByteVocab(table, full.stop_ids, full.preferred_stop, full.encoder)
+    bridge = Bridge(escd.ByteVocab.from_tokenizer(student), lacking)
     ids = [bridge.student.id_of[bytes([b])] for b in b"ab\xffcd"]
     found = bridge.to_teacher([*ids, bridge.student.preferred_stop])
     assert bridge.teacher.decode(found.ids) == b"ab"

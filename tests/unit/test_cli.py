@@ -187,7 +187,10 @@ def test_nan_weights_end_the_run_with_one_line(run, pair_dir, tmp_path):
 @pytest.mark.slow
 def test_the_installed_command(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "escd.cli", "distill", "--config", "nowhere.yaml"], capture_output=True, text=True, cwd=tmp_path
+        [sys.executable, "-m", "escd.cli", "distill", "--config", "nowhere.yaml"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
     )
     assert done.returncode == 2
     assert done.stderr.startswith("escd: error: distill: --config 'nowhere.yaml'")

@@ -155,6 +155,7 @@ def test_ids_are_unique_and_links_inside_the_page_lead_somewhere(full):
 def test_the_page_is_self_contained(full):
     html, parsed, _ = full
     assert "script" not in parsed.tags
+    assert parsed.tags.count("style") == 1
     outer = [(k, v) for k, v in parsed.attributes if v and "//" in v and k != "aria-label"]
     assert outer == [("href", "https://arxiv.org/abs/2609.34738")]
     assert not re.search(r"url\(\s*['\"]?(?!#)", html)
@@ -257,16 +258,20 @@ def test_only_before_was_evaluated(tmp_path):
     assert "After: no response" in parsed.text
 
 
+UNSURE = (0.31, 0.27, 0.35)
+RISE, FALL = "rose from 31.0% [27.0, 35.0] to", "fell from 31.0% [27.0, 35.0] to"
+
+
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ((0.31, 0.27, 0.35), (0.33, 0.29, 0.37), "rose from 31.0% [27.0, 35.0] to 33.0% [29.0, 37.0]: the 95% intervals ov"),
-        ((0.31, 0.27, 0.35), (0.11, 0.08, 0.14), "fell from 31.0% [27.0, 35.0] to 11.0% [8.0, 14.0]: the 95% intervals do"),
-        ((0.31, 0.27, 0.35), (0.31, 0.28, 0.34), "stayed at 31.0% [28.0, 34.0], before training 31.0% [27.0, 35.0]"),
+        (UNSURE, (0.33, 0.29, 0.37), f"{RISE} 33.0% [29.0, 37.0]: the 95% intervals overlap."),
+        (UNSURE, (0.11, 0.08, 0.14), f"{FALL} 11.0% [8.0, 14.0]: the 95% intervals do not overlap."),
+        (UNSURE, (0.31, 0.28, 0.34), "stayed at 31.0% [28.0, 34.0], before training 31.0% [27.0, 35.0]"),
         ((0.31, None, None), (0.52, 0.48, 0.56), "rose from 31.0% to 52.0% [48.0, 56.0]: without intervals"),
         ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), "stayed at 0% [0.0, 0.0]"),
     ],
-)  # fmt: skip
+)
 def test_verdicts(tmp_path, before, after, words):
     names = ("accuracy", "low", "high")
     scores = {"before": dict(zip(names, before, strict=True)), "after": dict(zip(names, after, strict=True))}

@@ -3,7 +3,6 @@
 import escd
 import pytest
 from conftest import TEACHER_TEXT, make_tokenizer
-from escd.families import exact_encoder
 from tokenizers import AddedToken, Tokenizer, models, normalizers
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
@@ -51,9 +50,8 @@ def test_added_tokens_stand_for_their_characters(tokenizer):
 def test_exact_encoder_neither_normalises_nor_matches_special_tokens(tokenizer):
     tokenizer.backend_tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
     vocab = escd.ByteVocab.from_tokenizer(tokenizer)
-    encoder = exact_encoder(tokenizer, vocab.token_bytes)
     for text in ("A\u0301 Å ﬁ", "typed <|im_end|> and <|im_start|>", "  two  spaces  ", "\ufeffbom\r\n"):
-        assert vocab.decode(encoder.encode(text, add_special_tokens=False).ids) == text.encode()
+        assert vocab.decode(vocab.encoder.encode(text, add_special_tokens=False).ids) == text.encode()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""Tokenizer families: how each kind spells bytes. One module per family behind `read` and `exact_encoder`."""
+"""Tokenizer families: how each kind spells bytes. One module per family behind `read`."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -15,34 +16,42 @@ from .stops import stop_ids
 _FAMILIES: tuple[ModuleType, ...] = (bytelevel,)
 
 
-def read(hf_tokenizer: Any, generation_config: Any = None) -> tuple[list[bytes | None], list[int], int | None]:
-    """Token bytes, stop ids and preferred stop of a tokenizer, proved to round-trip.
+@dataclass(frozen=True)
+class Spelling:
+    """What a tokenizer says of its tokens.
+
+    Attributes:
+        token_bytes: Bytes of each id, `None` for what is not content.
+        stop_ids: Ids that end a response.
+        preferred_stop: The one that the model is expected to produce.
+        encoder: A copy of the tokenizer that encodes text as it stands: no normaliser, no added space, no truncation,
+            special tokens spelled out instead of matched.
+    """
+
+    token_bytes: list[bytes | None]
+    stop_ids: list[int]
+    preferred_stop: int | None
+    encoder: tokenizers.Tokenizer
+
+
+def read(hf_tokenizer: Any, generation_config: Any = None) -> Spelling:
+    """Read a tokenizer and prove that its token bytes round-trip.
 
     Raises:
         VocabError: No family reads this tokenizer, or its bytes do not round-trip.
     """
+    name = describe(hf_tokenizer)
     spec, family = _family(hf_tokenizer)
     stops, preferred = stop_ids(hf_tokenizer, generation_config)
-    token_bytes = family.token_bytes(spec)
+    table = family.token_bytes(spec)
     for stop in stops:
-        if stop >= len(token_bytes):
-            raise VocabError(f"{describe(hf_tokenizer)}: stop id {stop} is none of its {len(token_bytes)} token ids")
-        token_bytes[stop] = None
-    family.prove(exact_encoder(hf_tokenizer, token_bytes), token_bytes, describe(hf_tokenizer))
-    return token_bytes, stops, preferred
-
-
-def exact_encoder(hf_tokenizer: Any, token_bytes: Any) -> tokenizers.Tokenizer:
-    """A copy of the tokenizer that encodes text as it stands: no normaliser, no added space, no special token.
-
-    Args:
-        hf_tokenizer: The tokenizer.
-        token_bytes: Its token bytes; an added token without bytes is spelled out instead of matched.
-    """
-    spec, family = _family(hf_tokenizer)
-    encoder = tokenizers.Tokenizer.from_str(json.dumps(family.exact_spec(spec, token_bytes)))
+        if stop >= len(table):
+            raise VocabError(f"{name}: stop id {stop} is none of its {len(table)} token ids")
+        table[stop] = None
+    encoder = tokenizers.Tokenizer.from_str(json.dumps(family.exact_spec(spec, table)))
     encoder.encode_special_tokens = True
-    return encoder
+    family.prove(encoder, table, name)
+    return Spelling(table, stops, preferred, encoder)
 
 
 def describe(hf_tokenizer: Any) -> str:

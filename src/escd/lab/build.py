@@ -29,7 +29,7 @@ from .training import bucketed, train
 from .vocabularies import tokenizer_corpus, train_student_tokenizer, train_teacher_tokenizer
 
 BATCH = 48
-TEACHER_STEPS = 1300
+TEACHER_STEPS = 1000
 STUDENT_STEPS = 800
 STUDENT_FINAL_STEPS = 150
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -166,7 +165,7 @@ def _bins(steps: np.ndarray, values: np.ndarray, most: int) -> tuple[np.ndarray,
     sums = np.add.reduceat(np.where(known, values, 0), starts, axis=1)
     counts = np.add.reduceat(known, starts, axis=1, dtype=np.int64)
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    return np.add.reduceat(steps, starts) / np.diff([*starts, len(steps)]), means
+    return np.add.reduceat(steps, starts) / np.diff(starts, append=len(steps)), means
 
 
 def _finish(ax: Axes, run: Run, panel: Panel, last: bool) -> None:
@@ -187,10 +186,10 @@ def _finish(ax: Axes, run: Run, panel: Panel, last: bool) -> None:
         ax.tick_params(labelbottom=False)
 
 
-def _labels(ax: Axes, labels: Sequence[tuple[float, str, str, Artist]]) -> None:
+def _labels(ax: Axes, labels: Sequence[tuple[float, str, str, Line2D | Rectangle]]) -> None:
     """Names at the right end of what they name: (height, text, colour, how it is drawn), apart where they collide."""
     bottom, top = ax.get_ylim()
-    width, height = (length * 72 for length in ax.get_window_extent().size / ax.figure.dpi)  # points
+    width, height = ax.get_window_extent().size  # points
     gap, previous, places = 14 / height, -1.0, []
     order = sorted(labels, key=lambda label: label[0])
     for y, *_ in order:

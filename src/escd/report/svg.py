@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -18,7 +19,7 @@ _VARIABLES = {
     **dict(zip((INK, FAINT, GRID, PAPER), ("--ink", "--faint", "--grid", "--paper"), strict=True)),
     **{colour: f"--s{i}" for i, colour in enumerate(SERIES, 1)},
 }
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none", "font.family": "DejaVu Sans", "font.size": 11, "text.color": INK, "axes.edgecolor": FAINT,
     "axes.labelcolor": INK, "xtick.color": FAINT, "ytick.color": FAINT, "xtick.labelcolor": INK,
     "ytick.labelcolor": INK, "axes.facecolor": "none", "figure.facecolor": "none", "axes.grid": True,
@@ -41,7 +42,7 @@ def canvas(
 ) -> tuple[Figure, list[Axes]]:
     """A figure with panels below each other, their heights in points, and room on the right for labels."""
     total = sum(heights) + _TOP + _BOTTOM + _GAP * (len(heights) - 1)
-    figure = Figure(figsize=(width / 72, total / 72))
+    figure = Figure(figsize=(width / 72, total / 72), dpi=72)  # a pixel is a point
     panels, y = [], total - _TOP
     for height in heights:
         y -= height

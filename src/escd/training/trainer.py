@@ -140,7 +140,7 @@ class ESCDTrainer(DistillationTrainer):
             if warning := stop_warning(tokenizer, vocab, configs[who], who):
                 logger.warning(warning)
         self.pair = TokenizerPair.cached(self.student_vocab, self.teacher_vocab, args.pair_cache_dir)
-        self.bridge = Bridge(self.student_vocab, self.teacher_vocab, self.teacher_tokenizer)
+        self.bridge = Bridge(self.student_vocab, self.teacher_vocab)
         self.objective = objective(args.objective, self.pair, **args.objective_options())
         # Every stop id ends a rollout, the chat template's included.
         self.eos_token_ids = list(self.student_vocab.stop_ids)
