@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import escd
 import pytest
+
+import escd
 
 PACKAGE = Path(escd.__file__).parent
 CORE = [

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import escd
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import escd
 from escd.objectives.base import Rows
 from escd.objectives.completion import COMPLETIONS
 from escd.objectives.tiles import Head, tiled_losses
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 PIECES = [b"a", b"b", b" ", b"ab", b"ba", b"aab", b" a", b"  ", b"bab", b"abba", b"\n", b"b\n", b"a\n\n", b" ab\n"]
 

@@ -7,9 +7,10 @@ import sys
 import zlib
 
 from datasets import Dataset
-from escd import ESCDConfig, ESCDTrainer
 from peft import LoraConfig
 from safetensors.torch import save_file
+
+from escd import ESCDConfig, ESCDTrainer
 
 
 class CannedTrainer(ESCDTrainer):

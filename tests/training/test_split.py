@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from escd.training.metrics import read_metrics
 from safetensors.torch import load_file
+
+from escd.metrics_file import read_metrics
 
 pytestmark = pytest.mark.slow
 

@@ -2,14 +2,15 @@
 
 import json
 
-import escd
 import pytest
 import torch
 from datasets import Dataset
-from escd.training.metrics import read_metrics
 from peft import LoraConfig
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+
+import escd
+from escd.metrics_file import read_metrics
 
 pytestmark = pytest.mark.slow
 

@@ -1,12 +1,13 @@
 """Rendering by each model's own template, the stop bridge, and retokenisation of exact bytes."""
 
-import escd
 import pytest
-from escd.chat import Bridge, render_prompt, stop_warning
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers, processors
 from transformers import AutoTokenizer, GenerationConfig
+
+import escd
+from escd.chat import Bridge, render_prompt, stop_warning
 
 MESSAGES = [{"role": "user", "content": "the cat"}]
 

@@ -1,8 +1,9 @@
 """A cached pair is rebuilt when it is stale or damaged, never trusted."""
 
-import escd
 import numpy as np
 import pytest
+
+import escd
 
 STUDENT = escd.ByteVocab([b"Br", b"Cat", b"ead", b"eads", b"eak", None], stop_ids=[5])
 TEACHER = escd.ByteVocab([b"Bread", b"Breads", b"Break", b"Cat", None], stop_ids=[4])

@@ -1,10 +1,11 @@
 """`ByteVocab`: exact bytes, content, stops."""
 
-import escd
 import pytest
-from conftest import TEACHER_TEXT, make_tokenizer
 from tokenizers import AddedToken, Tokenizer, models, normalizers
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
+
+import escd
+from conftest import TEACHER_TEXT, make_tokenizer
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from ..metrics_file import read_metrics
+
 REASONS = ("interior", "blank", "no_teacher_row", "diverged")
 _ROWS = ("rows", "root_rows", "child_rows", *REASONS)
 _VALUES = ("root", "child", "mass", "completed", "responses", "differ")
@@ -84,18 +86,3 @@ class MetricsFile(TrainerCallback):
         if state.is_world_process_zero and logs:
             with self.path.open("a") as file:
                 file.write(json.dumps({"step": state.global_step, **logs}) + "\n")
-
-
-def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Rows of a `metrics.jsonl`; a last line that was cut off while it was written is left out."""
-    try:
-        lines = Path(path).read_text().splitlines()
-    except FileNotFoundError:
-        return []
-    rows = []
-    for line in lines:
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
-    return rows
