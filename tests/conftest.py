@@ -23,7 +23,7 @@ TEACHER_TEXT = [
 
 
 def make_tokenizer(folder: Path, text: list[str], size: int, specials: tuple[str, str, str], **kwargs):
-    """A byte-level BPE tokenizer with end-of-turn, pad and start-of-turn tokens, and a chat template that uses them."""
+    """A byte-level BPE tokenizer with end-of-turn, pad and start-of-turn tokens, and a template that uses them."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 

@@ -38,13 +38,15 @@ def render_prompt(hf_tokenizer: Any, prompt: Prompt, template_kwargs: dict[str, 
         ids = list(hf_tokenizer(prompt)["input_ids"])
     elif not getattr(hf_tokenizer, "chat_template", None):
         raise ConfigError(
-            f"{describe(hf_tokenizer)} has no chat template, but the prompts are messages; give prompts as plain text, "
-            "or set the tokenizer's chat_template"
+            f"{describe(hf_tokenizer)} has no chat template, but the prompts are messages; give prompts as plain "
+            "text, or set the tokenizer's chat_template"
         )
     else:
+        # A dataset fills keys that only some messages have with None.
+        messages = [{k: v for k, v in message.items() if v is not None} for message in prompt]
         try:
             encoded = hf_tokenizer.apply_chat_template(
-                prompt, add_generation_prompt=True, tokenize=True, return_dict=True, **(template_kwargs or {})
+                messages, add_generation_prompt=True, tokenize=True, return_dict=True, **(template_kwargs or {})
             )
         except Exception as error:  # a template is a program of its author and raises what it likes
             raise ConfigError(

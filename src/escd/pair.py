@@ -16,6 +16,7 @@ import os
 import tempfile
 import zipfile
 from bisect import bisect_left
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +26,7 @@ import numpy as np
 from .errors import VocabError
 from .vocab import ByteVocab
 
-_FORMAT = 1  # raise it when the meaning of a stored array changes
+_FORMAT = 2  # raise it when the meaning of a stored array changes
 _TABLES = (
     "phi", "group_of", "group_start", "candidates", "student_order",
     "entry_start", "entry_count", "entry_group", "range_low", "range_exact", "range_high",
@@ -164,15 +165,16 @@ class TokenizerPair:
         }
 
     def overlap(self) -> Overlap:
-        """Tokens with equal bytes, paired one to one, and the stop event (paper B.2).
-
-        Tokens without bytes have no spelling here, so other special tokens are not counted.
-        """
-        mine, theirs = _counts(self.student), _counts(self.teacher)
-        shared = sum(min(n, theirs.get(b, 0)) for b, n in mine.items())
-        shared += int(self.student.preferred_stop is not None and self.teacher.preferred_stop is not None)
-        v_s, v_t = len(self.student), len(self.teacher)
-        return Overlap(shared, shared / v_t, shared / v_s, shared / (v_s + v_t - shared))
+        """Tokens with equal bytes, special tokens of equal spelling, and the two EOS, paired one to one (paper B.2)."""
+        student, teacher = self.student, self.teacher
+        shared = (Counter(student.token_bytes) - Counter({None: len(student)})) & Counter(teacher.token_bytes)
+        spelled = Counter(student.special_tokens.values()) & Counter(teacher.special_tokens.values())
+        count = shared.total() + spelled.total()
+        stops = [(vocab, vocab.preferred_stop) for vocab in (student, teacher)]
+        unpaired = [stop is not None and vocab.special_tokens.get(stop) not in spelled for vocab, stop in stops]
+        count += all(unpaired)
+        v_s, v_t = len(student), len(teacher)
+        return Overlap(count, count / v_t, count / v_s, count / (v_s + v_t - count))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -250,14 +252,6 @@ def _run(keys: list[bytes], prefix: bytes) -> tuple[int, int, int]:
     after = stem[:-1] + bytes([stem[-1] + 1]) if stem else None
     high = len(keys) if after is None else bisect_left(keys, after, exact)
     return low, exact, high
-
-
-def _counts(vocab: ByteVocab) -> dict[bytes, int]:
-    counts: dict[bytes, int] = {}
-    for b in vocab.token_bytes:
-        if b is not None:
-            counts[b] = counts.get(b, 0) + 1
-    return counts
 
 
 def _fingerprint(student: ByteVocab, teacher: ByteVocab) -> str:

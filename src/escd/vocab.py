@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +29,7 @@ class ByteVocab:
         stop_ids: Ids that end a response. They are one terminal event (paper A.2) and never content.
         preferred_stop: The stop id that stands for the event; the first of `stop_ids` if not given.
         encoder: Encodes text into these ids without changing a byte; `from_tokenizer` makes it.
+        special_tokens: How tokens that are not content are spelled, for those that have a spelling.
 
     Raises:
         VocabError: A stop id lies outside the vocabulary, or `preferred_stop` is not a stop id.
@@ -44,6 +46,7 @@ class ByteVocab:
         stop_ids: Sequence[int] = (),
         preferred_stop: int | None = None,
         encoder: tokenizers.Tokenizer | None = None,
+        special_tokens: Mapping[int, str] | None = None,
     ):
         stops = tuple(dict.fromkeys(int(s) for s in stop_ids))
         size = len(token_bytes)
@@ -60,6 +63,7 @@ class ByteVocab:
         )
         self.stop_ids = stops
         self.encoder = encoder
+        self.special_tokens = dict(special_tokens or {})
         self.preferred_stop: int | None = None if preferred_stop is None else int(preferred_stop)
 
     @classmethod
@@ -75,7 +79,7 @@ class ByteVocab:
                 the text that it encodes.
         """
         found = families.read(hf_tokenizer, generation_config)
-        return cls(found.token_bytes, found.stop_ids, found.preferred_stop, found.encoder)
+        return cls(found.token_bytes, found.stop_ids, found.preferred_stop, found.encoder, found.special_tokens)
 
     def __len__(self) -> int:
         return len(self.token_bytes)
@@ -110,7 +114,7 @@ class ByteVocab:
         """A hash of everything that this vocabulary is: bytes, content mask, stops."""
         digest = hashlib.sha256(self.byte_lengths.tobytes())
         digest.update(self.blob.tobytes())
-        digest.update(repr((self.stop_ids, self.preferred_stop)).encode())
+        digest.update(repr((self.stop_ids, self.preferred_stop, sorted(self.special_tokens.items()))).encode())
         return digest.hexdigest()
 
     @cached_property
@@ -151,6 +155,7 @@ class ByteVocab:
             f"{prefix}_blob": self.blob,
             f"{prefix}_lengths": self.byte_lengths,
             f"{prefix}_stops": np.array([preferred, *self.stop_ids], np.int64),
+            f"{prefix}_special": np.frombuffer(json.dumps(sorted(self.special_tokens.items())).encode(), np.uint8),
         }
 
     @classmethod
@@ -160,4 +165,5 @@ class ByteVocab:
         preferred, *stops = arrays[f"{prefix}_stops"].tolist()
         ends = list(itertools.accumulate(lengths))
         pieces = [data[end - n : end] if n else None for n, end in zip(lengths, ends, strict=True)]
-        return cls(pieces, stops, None if preferred < 0 else preferred)
+        special = dict(json.loads(arrays[f"{prefix}_special"].tobytes()))
+        return cls(pieces, stops, None if preferred < 0 else preferred, special_tokens=special)

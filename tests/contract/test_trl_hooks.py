@@ -1,4 +1,4 @@
-"""The private hooks of `trl.DistillationTrainer` that `ESCDTrainer` stands on. If TRL changes them, this fails loudly."""
+"""The private hooks of `trl.DistillationTrainer` that `ESCDTrainer` stands on. If TRL changes them, this fails."""
 
 import inspect
 

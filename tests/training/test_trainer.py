@@ -19,9 +19,9 @@ PROMPTS = Dataset.from_dict({"prompt": [[{"role": "user", "content": f"the cat {
 
 def config(output, **kwargs):
     base = {
-        "max_steps": 2, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "max_completion_length": 12,
-        "logging_steps": 1, "report_to": "none", "gradient_checkpointing": False, "learning_rate": 1e-2,
-        "save_strategy": "no", "disable_tqdm": True,
+        "max_steps": 2, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2,
+        "max_completion_length": 12, "logging_steps": 1, "report_to": "none", "gradient_checkpointing": False,
+        "learning_rate": 1e-2, "save_strategy": "no", "disable_tqdm": True,
     }  # fmt: skip
     return escd.ESCDConfig(output_dir=str(output), **{**base, **kwargs})
 

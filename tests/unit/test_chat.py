@@ -80,8 +80,7 @@ def test_a_cut_response_has_no_stop(bridge):
     assert not set(found.ids) & set(bridge.teacher.stop_ids)
 
 
-def test_a_typed_stop_is_text(bridge, tokenizers_):
-    student, _ = tokenizers_
+def test_a_typed_stop_is_text(bridge):
     ids = [bridge.student.id_of[bytes([b])] for b in b"<|im_end|> ok"]
     found = bridge.to_teacher(ids)
     assert bridge.teacher.decode(found.ids) == b"<|im_end|> ok"

@@ -87,3 +87,15 @@ def test_constructor():
         escd.ByteVocab([b"a"], stop_ids=[1])
     with pytest.raises(escd.VocabError, match="preferred"):
         escd.ByteVocab([b"a", None], stop_ids=[1], preferred_stop=0)
+
+
+def test_overlap_pairs_specials_by_spelling_and_the_two_eos(tmp_path):
+    def vocab(name, specials):
+        return escd.ByteVocab.from_tokenizer(make_tokenizer(tmp_path / name, TEACHER_TEXT, 259, specials))
+
+    a = vocab("a", ("<|end|>", "<|pad|>", "<|im|>"))
+    same = escd.TokenizerPair(a, vocab("same", ("<|end|>", "<|pad|>", "<|im|>"))).overlap()
+    assert (same.shared, same.jaccard) == (259, 1.0)
+    # Bytes, one special token of equal spelling, and the two EOS.
+    other = escd.TokenizerPair(a, vocab("other", ("</s>", "<|pad|>", "<s>"))).overlap()
+    assert (other.shared, other.teacher_coverage) == (258, 258 / 259)

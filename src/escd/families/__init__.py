@@ -26,12 +26,14 @@ class Spelling:
         preferred_stop: The one that the model is expected to produce.
         encoder: A copy of the tokenizer that encodes text as it stands: no normaliser, no added space, no truncation,
             special tokens spelled out instead of matched.
+        special_tokens: Spelling of the tokens that are not content.
     """
 
     token_bytes: list[bytes | None]
     stop_ids: list[int]
     preferred_stop: int | None
     encoder: tokenizers.Tokenizer
+    special_tokens: dict[int, str]
 
 
 def read(hf_tokenizer: Any, generation_config: Any = None) -> Spelling:
@@ -51,7 +53,8 @@ def read(hf_tokenizer: Any, generation_config: Any = None) -> Spelling:
     encoder = tokenizers.Tokenizer.from_str(json.dumps(family.exact_spec(spec, table)))
     encoder.encode_special_tokens = True
     family.prove(encoder, table, name)
-    return Spelling(table, stops, preferred, encoder)
+    special = {t["id"]: t["content"] for t in spec.get("added_tokens") or [] if table[t["id"]] is None}
+    return Spelling(table, stops, preferred, encoder, special)
 
 
 def describe(hf_tokenizer: Any) -> str:

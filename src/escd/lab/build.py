@@ -1,7 +1,10 @@
 """Make the embedded pair again: ``python -m escd.lab.build [--out FOLDER]``.
 
 Trains both tokenizers, the teacher and the student from seeded random stories, writes the two
-checkpoint folders and prints their accuracies on held-out problems.
+checkpoint folders and prints their accuracies on held-out problems. It takes about 25 minutes on
+one busy CPU core, half of that on an idle one. The tokenizers come out the same everywhere, the
+weights on the same machine with the same number of threads; elsewhere rounding makes them differ,
+and the accuracies agree within sampling error.
 """
 
 import argparse
@@ -63,7 +66,7 @@ def small_llama(tokenizer: PreTrainedTokenizerFast, hidden: int, layers: int, en
 
 def sampler(
     tokenizer: PreTrainedTokenizerFast,
-    seed: int,
+    rng: random.Random,
     splits: list[Split],
     recut_share: float,
     mistakes: Mistakes,
@@ -72,7 +75,6 @@ def sampler(
     drill_share: float = 0.0,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Batches of conversations; labels on the response and on the token that ends the turn."""
-    rng = random.Random(seed)
     backend = tokenizer.backend_tokenizer
 
     def sample() -> Encoded:
@@ -90,7 +92,7 @@ def sampler(
         end = [tokenizer.eos_token_id]
         return Encoded(ids + encoded.ids + end, [IGNORED] * len(ids) + encoded.labels + end)
 
-    return bucketed(sample, BATCH, tokenizer.pad_token_id, seed)
+    return bucketed(sample, BATCH, tokenizer.pad_token_id, rng)
 
 
 def build_teacher(
@@ -98,26 +100,28 @@ def build_teacher(
 ) -> LlamaForCausalLM:
     """A teacher that also knows other segmentations of its text, and contexts with mistakes."""
     torch.manual_seed(1)
+    rng = random.Random("teacher")
     ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
     model = small_llama(tokenizer, hidden=128, layers=4, ends=ends)
     backend = tokenizer.backend_tokenizer
-    splits = [dropout_split(backend, rate) for rate in (0.0, 0.1, 0.3, 0.6)]
+    splits = [dropout_split(backend, rate, rng) for rate in (0.0, 0.1, 0.3, 0.6)]
     splits += [piecewise_split(backend, student_tokenizer.backend_tokenizer)] * 3
-    batch = sampler(tokenizer, 1, splits, 0.4, READ, 0.5, learn_mistakes=False, drill_share=0.4)
-    train(model, batch, steps, learning_rate=3e-3)
+    batches = sampler(tokenizer, rng, splits, 0.4, READ, 0.5, learn_mistakes=False, drill_share=0.4)
+    train(model, batches, steps, learning_rate=3e-3)
     return model
 
 
 def build_student(tokenizer: PreTrainedTokenizerFast, steps: int, final_steps: int) -> LlamaForCausalLM:
     """A student that can solve the problems, but has come to like wrong results as much."""
     torch.manual_seed(2)
+    rng = random.Random("student")
     ends = tokenizer.convert_tokens_to_ids(["<end>"])
     model = small_llama(tokenizer, hidden=128, layers=3, ends=ends)
-    splits = [dropout_split(tokenizer.backend_tokenizer, rate) for rate in (0.0, 0.1, 0.3)]
-    batch = sampler(tokenizer, 2, splits, 0.2, READ, 0.5, learn_mistakes=False, drill_share=0.4)
-    train(model, batch, steps, learning_rate=3e-3)
-    batch = sampler(tokenizer, 3, splits, 0.0, PREFERRED, 1.0, learn_mistakes=True)
-    train(model, batch, final_steps, learning_rate=1e-3, warmup=20)
+    splits = [dropout_split(tokenizer.backend_tokenizer, rate, rng) for rate in (0.0, 0.1, 0.3)]
+    batches = sampler(tokenizer, rng, splits, 0.2, READ, 0.5, learn_mistakes=False, drill_share=0.4)
+    train(model, batches, steps, learning_rate=3e-3)
+    batches = sampler(tokenizer, rng, splits, 0.0, PREFERRED, 1.0, learn_mistakes=True)
+    train(model, batches, final_steps, learning_rate=1e-3, warmup=20)
     return model
 
 
@@ -145,6 +149,8 @@ def main() -> None:
         folder = options.out / name
         model.to(torch.bfloat16).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
+        for file in folder.iterdir():
+            file.chmod(0o644)
         model.float()
         greedy = accuracy(model, tokenizer, held_out)
         sampled = accuracy(model, tokenizer, held_out, samples=4)

@@ -5,9 +5,11 @@ one learns that only if it is shown such prefixes. The part after a random cut k
 tokenizer's own segmentation and is what is learned.
 """
 
+import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tokenizers import Tokenizer
 
@@ -58,14 +60,31 @@ def recut(tokenizer: Tokenizer, pieces: Pieces, split: Split, rng: random.Random
     return Encoded(ids + tail.ids, [IGNORED] * len(ids) + tail.labels)
 
 
-def dropout_split(tokenizer: Tokenizer, rate: float) -> Split:
-    """BPE dropout (Provilkov et al. 2020): every merge is skipped with probability `rate`.
+def dropout_split(tokenizer: Tokenizer, rate: float, rng: random.Random) -> Split:
+    """BPE dropout (Provilkov et al. 2020): each merge is passed over with probability `rate`.
 
-    Rate 1 leaves single bytes.
+    Done here, as the dropout of `tokenizers` cannot be seeded. Rate 0 is the tokenizer's own
+    segmentation, rate 1 leaves single bytes.
     """
-    noisy = Tokenizer.from_str(tokenizer.to_str())
-    noisy.model.dropout = rate  # type: ignore[attr-defined]
-    return lambda text: noisy.encode(text, add_special_tokens=False).ids
+    model = json.loads(tokenizer.to_str())["model"]
+    rank = {tuple(pair): i for i, pair in enumerate(model["merges"])}
+
+    def symbols(word: str) -> list[str]:
+        parts = list(word)
+        while True:
+            found = [
+                (rank[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in rank and rng.random() >= rate
+            ]
+            if not found:
+                return parts
+            _, i = min(found)
+            parts[i : i + 2] = [parts[i] + parts[i + 1]]
+
+    def split(text: str) -> list[int]:
+        words = tokenizer.pre_tokenizer.pre_tokenize_str(text)
+        return [model["vocab"][part] for word, _ in words for part in symbols(word)]
+
+    return split
 
 
 def piecewise_split(tokenizer: Tokenizer, pieces_of: Tokenizer) -> Split:

@@ -23,9 +23,10 @@ def collate(samples: list[Encoded], pad: int) -> tuple[Tensor, Tensor]:
     return ids, labels
 
 
-def bucketed(draw: Callable[[], Encoded], batch_size: int, pad: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+def bucketed(
+    draw: Callable[[], Encoded], batch_size: int, pad: int, rng: random.Random
+) -> Iterator[tuple[Tensor, Tensor]]:
     """Endless batches of samples of similar length, in random order."""
-    rng = random.Random(seed)
     while True:
         samples = sorted((draw() for _ in range(8 * batch_size)), key=lambda s: len(s.ids))
         buckets = [samples[i : i + batch_size] for i in range(0, len(samples), batch_size)]

@@ -65,7 +65,7 @@ class Rows:
         places = np.cumsum([0, *(len(r.teacher) for r in rows)])
         empty = np.zeros(0, np.int64)
 
-        def joined(name: str, shifts: Sequence[int]) -> np.ndarray:
+        def joined(name: str, shifts: Any) -> np.ndarray:
             parts = (getattr(r, name) for r in rows)
             return np.concatenate([empty, *(np.where(p < 0, p, p + s) for p, s in zip(parts, shifts, strict=False))])
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import yaml
 from trl import ModelConfig, ScriptArguments, TrlParser
@@ -76,7 +77,8 @@ def parse(argv: Sequence[str], prog: str = "escd distill") -> tuple[DistillArgum
     Raises:
         ConfigError: Unknown flag or key, a value of the wrong kind, an unreadable recipe.
     """
-    parser = _Parser((DistillArguments, ESCDConfig, ModelConfig), prog=prog, allow_abbrev=False)
+    types: Any = (DistillArguments, ESCDConfig, ModelConfig)
+    parser = _Parser(types, prog=prog, allow_abbrev=False)
     args = _split_equals(argv)
     if not {"--config", "--help", "-h", *_OWN_RUN}.intersection(args):
         args = ["--config", QUICKSTART, *args]

@@ -36,12 +36,13 @@ not match.
 from transformers import pipeline
 
 generator = pipeline("text-generation", model="{repo}")
-print(generator([{{"role": "user", "content": "..."}}], max_new_tokens=256, return_full_text=False)[0]["generated_text"])
+messages = [{{"role": "user", "content": "..."}}]
+print(generator(messages, max_new_tokens=256, return_full_text=False)[0]["generated_text"])
 ```
 
 ## Training
 
-Trained with [escd](https://arxiv.org/abs/2609.34738) {version}, TRL {trl}, Transformers {transformers}, PyTorch {torch},
+Trained with escd {version}, TRL {trl}, Transformers {transformers}, PyTorch {torch},
 Accelerate {accelerate}, Datasets {datasets}, Tokenizers {tokenizers}.
 
 ## Citation

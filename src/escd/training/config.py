@@ -90,3 +90,14 @@ class ESCDConfig(DistillationConfig):
             "mask_whitespace_roots": self.mask_whitespace_roots,
             "completion": self.completion,
         }
+
+
+def as_dict(value: dict[str, Any] | str | None) -> dict[str, Any]:
+    """A dictionary option after `TrainingArguments` has parsed its JSON form; empty if not given.
+
+    Raises:
+        ConfigError: It is text that is no JSON dictionary.
+    """
+    if isinstance(value, str):
+        raise ConfigError(f"{value!r} must be a JSON dictionary, e.g. '{{\"key\": 1}}'")
+    return value or {}

@@ -65,7 +65,7 @@ def _load(name: str, script: DistillArguments) -> Dataset | IterableDataset:
     if script.dataset_train_split not in found:
         raise ConfigError(
             f"dataset {name!r} has no split {script.dataset_train_split!r}; set --dataset_train_split to one of "
-            f"{', '.join(found)}"
+            f"{', '.join(map(str, found))}"
         )
     return found[script.dataset_train_split]
 

@@ -13,6 +13,7 @@ from typing import Any
 import datasets
 import torch
 import transformers
+from accelerate.utils import broadcast_object_list
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
@@ -21,7 +22,7 @@ from ..errors import ConfigError
 from ..evaluation import Score, sample, score
 from ..report import write_report
 from .arguments import DistillArguments, choose_output_dir, parse, resume_value
-from .config import ESCDConfig
+from .config import ESCDConfig, as_dict
 from .data import load_prompts
 from .progress import CompactProgress, close_bars
 from .trainer import ESCDTrainer
@@ -44,7 +45,11 @@ def main(argv: Sequence[str]) -> None:
     if script.torch_threads:
         torch.set_num_threads(script.torch_threads)
     resume = resume_value(training.resume_from_checkpoint)
-    training.output_dir = choose_output_dir(_given(argv, training.output_dir), run, resume)
+    # One process decides: the others would find its folder taken.
+    chosen = [""]
+    if training.process_index == 0:
+        chosen = [choose_output_dir(_given(argv, training.output_dir), run, resume)]
+    training.output_dir = broadcast_object_list(chosen)[0]
     prompts = load_prompts(script, training.seed)
     before = _folders(training.output_dir)
     try:
@@ -63,7 +68,7 @@ class _Run:
 
     def __init__(self, trainer: ESCDTrainer, script: DistillArguments, training: ESCDConfig, prompts: Any):
         self.trainer, self.script, self.training = trainer, script, training
-        self.folder = Path(training.output_dir)
+        self.folder = Path(str(training.output_dir))
         self.main = trainer.is_world_process_zero()
         self.settings = {
             "prompts": len(prompts) if hasattr(prompts, "__len__") else "streamed",
@@ -164,7 +169,7 @@ def _trainer(script: DistillArguments, training: ESCDConfig, model: ModelConfig,
     teacher = _LAB.get(str(training.teacher_model_name_or_path), str(training.teacher_model_name_or_path))
     training.model_init_kwargs = {
         "revision": model.model_revision, "attn_implementation": model.attn_implementation, "dtype": model.dtype,
-        **(training.model_init_kwargs or {}),
+        **as_dict(training.model_init_kwargs),
     }  # fmt: skip
     if training.eval_strategy != "no":
         raise ConfigError("eval_strategy is not used here; set eval_task to judge the student before and after")

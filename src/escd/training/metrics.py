@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,7 +47,7 @@ class Clock:
     """Seconds spent in each part of a step, in this process."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
 
     @contextmanager
     def measure(self, part: str) -> Iterator[None]:

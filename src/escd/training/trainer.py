@@ -28,7 +28,7 @@ from ..teachers import Conversation, LocalTeacher
 from ..teachers.local import head_of, last_hidden
 from ..vocab import ByteVocab
 from .card import CITATION, model_card
-from .config import ESCDConfig
+from .config import ESCDConfig, as_dict
 from .loading import check_head, check_path, first_line, load_tokenizer
 from .metrics import NAMES, REASONS, Clock, MetricsFile, shares
 
@@ -54,6 +54,10 @@ class ESCDTrainer(DistillationTrainer):
         VocabError: A tokenizer whose bytes cannot be read exactly.
         TeacherError, StudentError: An lm_head with fewer rows than its tokenizer has ids.
     """
+
+    args: ESCDConfig
+    model: Any
+    accelerator: Any
 
     _tag_names = ["trl", "escd", "distillation"]  # noqa: RUF012
     _name = "ESCD"
@@ -88,7 +92,7 @@ class ESCDTrainer(DistillationTrainer):
             if isinstance(given, str):
                 check_path(given, who)
         if processing_class is None:
-            revision = (args.model_init_kwargs or {}).get("revision")
+            revision = as_dict(args.model_init_kwargs).get("revision")
             processing_class = load_tokenizer(
                 self.student_name, "student", padding_side="left", truncation_side="left", revision=revision, **trust
             )
@@ -104,20 +108,21 @@ class ESCDTrainer(DistillationTrainer):
             processing_class=processing_class, peft_config=peft_config, **kwargs,
         )  # fmt: skip
         self.teacher_tokenizer = teacher_processing_class
-        self.teacher_template_kwargs = args.teacher_chat_template_kwargs or {}
+        self.teacher_template_kwargs = as_dict(args.teacher_chat_template_kwargs)
         self._prepare_vocabularies(teacher_model)
         self._prepare_teacher(teacher_model)
         self._sums = {"train": Counter(), "eval": Counter()}
         self._micro_sums: Tensor | None = None
         self._clock = Clock()
-        self.add_callback(MetricsFile(args.output_dir))
+        self.dataset_name: str | None = None
+        self.add_callback(MetricsFile(str(args.output_dir)))
 
     @staticmethod
     def _load_teacher(name: str, args: ESCDConfig) -> PreTrainedModel:
         kwargs = {
             "dtype": "auto",
             "trust_remote_code": args.trust_remote_code,
-            **(args.teacher_model_init_kwargs or {}),
+            **as_dict(args.teacher_model_init_kwargs),
         }
         if args.teacher_model_revision is not None:
             kwargs.setdefault("revision", args.teacher_model_revision)
@@ -158,7 +163,7 @@ class ESCDTrainer(DistillationTrainer):
     # -- rollout ------------------------------------------------------------------------------------------------
 
     def _tokenize_prompts(self, prompts: list):
-        ids = [render_prompt(self._tokenizer, prompt, self.chat_template_kwargs) for prompt in prompts]
+        ids = [render_prompt(self._tokenizer, prompt, as_dict(self.chat_template_kwargs)) for prompt in prompts]
         return ids, None, {}
 
     def _generate_single_turn(self, prompt_ids, *args: Any, **kwargs: Any):
@@ -181,8 +186,8 @@ class ESCDTrainer(DistillationTrainer):
                 where = f"at prompt {number} of this step, row {int(bad[0])}"
                 break
         return StudentError(
-            f"student {self.student_name!r}: its logits are NaN or infinite {where} (step {self.state.global_step + 1}); "
-            "lower the learning rate, or check the weights"
+            f"student {self.student_name!r}: its logits are NaN or infinite {where} "
+            f"(step {self.state.global_step + 1}); lower the learning rate, or check the weights"
         )
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -223,8 +228,8 @@ class ESCDTrainer(DistillationTrainer):
         if int(self.accelerator.reduce(local, "sum")) == 0:
             counts = dict(sum((r.counts for r in rows), Counter()))
             raise AlignError(
-                f"step {self.state.global_step + 1}: not one of {sum(r.total for r in rows)} response rows is supervised "
-                f"({counts}); check with a longer max_completion_length that both tokenizers spell the same bytes"
+                f"step {self.state.global_step + 1}: not one of {sum(r.total for r in rows)} response rows is "
+                f"supervised ({counts}); a longer max_completion_length may help"
             )
 
     # -- loss ---------------------------------------------------------------------------------------------------
@@ -246,12 +251,12 @@ class ESCDTrainer(DistillationTrainer):
                 denominator, self.args.tile_megabytes * 2**20,
             )  # fmt: skip
         self._require_finite(out, each)
-        sums = Counter(
-            {reason: rows.counts[reason] for reason in REASONS},
-            rows=rows.total, root_rows=rows.counts["root"], child_rows=rows.counts["child"],
-            root=float(out.root.sum()), child=float(out.child.sum()), mass=float(out.mass.sum()),
-            completed=float(out.completed.sum()), responses=len(each), differ=inputs["same_bytes"].count(False),
-        )  # fmt: skip
+        sums = {
+            **{reason: rows.counts[reason] for reason in REASONS},
+            "rows": rows.total, "root_rows": rows.counts["root"], "child_rows": rows.counts["child"],
+            "responses": len(each), "differ": inputs["same_bytes"].count(False),
+            **{name: float(getattr(out, name).sum()) for name in ("root", "child", "mass", "completed")},
+        }  # fmt: skip
         self._micro_sums = torch.tensor([float(sums[n]) for n in NAMES], dtype=torch.float64, device=hidden.device)
         return out.loss, out.entropy.sum(), torch.tensor(len(out.entropy), device=hidden.device)
 
@@ -308,7 +313,7 @@ class ESCDTrainer(DistillationTrainer):
             objective=self.args.objective,
             options=self.args.objective_options(),
             overlap=(overlap.shared, len(self.teacher_vocab), len(self.student_vocab)),
-            dataset=dataset_name or getattr(self, "dataset_name", None),
+            dataset=dataset_name or self.dataset_name,
             tags=[*self._tag_names, *([tags] if isinstance(tags, str) else tags or [])],
             base_model=self.student_name if self.student_name.count("/") == 1 else None,
             repo=self.hub_model_id,
