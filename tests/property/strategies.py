@@ -117,7 +117,7 @@ def responses(draw):
 
 
 @st.composite
-def scenes(draw, scales=(1.0, 1.0, 10.0, 60.0)):
+def scenes(draw, scales=(1.0, 10.0, 60.0, 600.0)):
     """A response with random logits, sometimes with padded columns."""
     student, teacher, student_ids, teacher_ids = draw(responses())
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

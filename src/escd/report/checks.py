@@ -83,7 +83,7 @@ def _share(name: str, most: float, words: str) -> Callable[[Run, list[Case]], An
 
 def _entropy(run: Run, _: list[Case]) -> Answer:
     last = run.series("entropy").last
-    return None if math.isnan(last) else (LOOK if last < 0.02 else GOOD, f"{figure(last)} nats per token")
+    return None if math.isnan(last) else (LOOK if last < 0.005 else GOOD, f"{figure(last)} nats per token")
 
 
 def _whole(run: Run, every: list[Case]) -> Answer:
@@ -106,6 +106,6 @@ _CHECKS: tuple[tuple[str, str, Callable[[Run, list[Case]], Answer]], ...] = (
         "unsupervised",
         _share("bytes_differ", 0.01, "of responses differ"),
     ),
-    ("The student still explores (entropy of 0.02 nats or more)", "entropy", _entropy),
+    ("The student still explores (entropy of 0.005 nats or more)", "entropy", _entropy),
     ("Evaluated answers are whole (90% or more)", "samples", _whole),
 )

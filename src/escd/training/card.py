@@ -74,7 +74,7 @@ def model_card(
     dataset: str | None,
     tags: list[str],
     base_model: str | None,
-    repo: str | None,
+    repo: str,
     version: str,
 ) -> ModelCard:
     """A card that names student, teacher, objective and paper.
@@ -88,7 +88,7 @@ def model_card(
         dataset: Hub id or path of the prompts.
         tags: Hub tags.
         base_model: Hub id of the student before training, if it has one.
-        repo: Hub id of the new student, if it will have one.
+        repo: Hub id or path of the new student.
         version: Version of escd.
     """
     data = ModelCardData(
@@ -103,7 +103,7 @@ def model_card(
             method="Event-Set Completion Distillation" if objective == "escd" else objective,
             objective=objective, options=", ".join(f"`{k}={v}`" for k, v in options.items()),
             shared=shared, v_t=v_t, v_s=v_s, dataset=f"`{dataset}`" if dataset else "not named",
-            repo=repo or model_name, version=version, trl=trl.__version__, transformers=transformers.__version__,
+            repo=repo, version=version, trl=trl.__version__, transformers=transformers.__version__,
             torch=torch.__version__, accelerate=accelerate.__version__, datasets=datasets.__version__,
             tokenizers=tokenizers.__version__, citation=CITATION,
         )

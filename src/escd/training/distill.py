@@ -177,6 +177,11 @@ def _trainer(script: DistillArguments, training: ESCDConfig, model: ModelConfig,
         model=student, teacher_model=teacher, args=training, train_dataset=prompts,
         peft_config=get_peft_config(model), quantization_config=get_quantization_config(model),
     )  # fmt: skip
+    # Cards and reports call the models what the user calls them.
+    trainer.student_name, trainer.teacher_name = (
+        str(model.model_name_or_path),
+        str(training.teacher_model_name_or_path),
+    )
     trainer.dataset_name = script.dataset_name
     if any(isinstance(c, ProgressCallback) for c in trainer.callback_handler.callbacks):
         trainer.remove_callback(ProgressCallback)

@@ -316,7 +316,7 @@ class ESCDTrainer(DistillationTrainer):
             dataset=dataset_name or self.dataset_name,
             tags=[*self._tag_names, *([tags] if isinstance(tags, str) else tags or [])],
             base_model=self.student_name if self.student_name.count("/") == 1 else None,
-            repo=self.hub_model_id,
+            repo=self.hub_model_id or str(self.args.output_dir),
             version=__version__,
         )
         card.save(f"{self.args.output_dir}/README.md")
