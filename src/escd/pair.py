@@ -165,9 +165,10 @@ class TokenizerPair:
         }
 
     def overlap(self) -> Overlap:
-        """Tokens with equal bytes, special tokens of equal spelling, and the two EOS, paired one to one (paper B.2)."""
+        """Tokens of equal bytes, special tokens of equal spelling and the two EOS, paired one to one (paper B.2)."""
         student, teacher = self.student, self.teacher
-        shared = (Counter(student.token_bytes) - Counter({None: len(student)})) & Counter(teacher.token_bytes)
+        mine, theirs = (Counter(b for b in v.token_bytes if b is not None) for v in (student, teacher))
+        shared = mine & theirs
         spelled = Counter(student.special_tokens.values()) & Counter(teacher.special_tokens.values())
         count = shared.total() + spelled.total()
         stops = [(vocab, vocab.preferred_stop) for vocab in (student, teacher)]

@@ -198,3 +198,34 @@ def test_rows_with_nan_logits_are_named(who):
     )
     assert out.bad_student.tolist() == ([4] if who == "student" else [])
     assert out.bad_teacher.tolist() == ([2] if who == "teacher" else [])
+
+
+@pytest.mark.parametrize("weights", [torch.bfloat16, torch.float32])
+def test_half_precision_products_are_summed_in_fp32(monkeypatch, weights):
+    """The path of devices that multiply halves and sum in fp32, with that product played by widening."""
+
+    def addmm(total, a, b, *, beta, out_dtype, out):
+        assert a.dtype == b.dtype == torch.bfloat16
+        assert out_dtype == out.dtype == torch.float32
+        product = a.float() @ b.float()
+        return out.copy_(total + product if beta else product)
+
+    case = Case(3, 6, 2, dtype=torch.bfloat16, width=48)
+    objective = escd.objective("escd", case.pair)
+    rows, teacher = case.rows(objective)
+
+    def run():
+        leaves = [x.detach().to(weights).requires_grad_() for x in (case.weight, case.bias)]
+        hidden = case.hidden.detach().requires_grad_()
+        out = tiled_losses(
+            objective, rows, hidden, Head(*leaves), teacher, Head(case.teacher_weight.to(weights)), tile_bytes=900
+        )
+        return out.loss, torch.autograd.grad(out.loss, (hidden, *leaves))
+
+    loss, grads = run()
+    monkeypatch.setattr("escd.objectives.tiles._sums_halves_exactly", lambda tensor: True)
+    monkeypatch.setattr(torch, "addmm", addmm)
+    fast_loss, fast_grads = run()
+    torch.testing.assert_close(fast_loss, loss)
+    for a, b in zip(fast_grads, grads, strict=True):
+        torch.testing.assert_close(a.float(), b.float(), rtol=3e-2, atol=3e-2 * float(b.abs().max()))

@@ -1,5 +1,6 @@
 """The embedded pair: problems, grading, shipped tokenizers and models."""
 
+import random
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
@@ -9,6 +10,8 @@ import pytest
 
 import escd.lab
 from escd.lab import Problem, grade, problems
+from escd.lab.corpus import Mistakes, response, training_story
+from escd.lab.segmentation import IGNORED, dropout_split, own, piecewise_split, recut
 from escd.lab.stories import LARGEST, draw
 
 transformers = pytest.importorskip("transformers")
@@ -35,10 +38,13 @@ def test_problems_are_deterministic():
     assert problems(30, seed=3)[:20] == problems(20, seed=3)
 
 
-def test_problems_are_the_same_in_another_process():
-    code = "from escd.lab import problems; print([p.question for p in problems(5, 1, 'test')])"
+def test_another_process_gets_the_same_problems_and_no_transformers():
+    code = (
+        "import sys; from escd.lab import problems; print([p.question for p in problems(5, 1, 'test')]);"
+        "print('transformers' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str([p.question for p in problems(5, 1, "test")])
+    assert done.stdout.splitlines() == [str([p.question for p in problems(5, 1, "test")]), "False"]
 
 
 def test_splits_share_no_arithmetic():
@@ -67,10 +73,9 @@ def test_a_problem_is_frozen_and_the_split_is_checked():
         problems(1, split="validation")  # type: ignore[arg-type]
 
 
-def test_import_loads_no_transformers():
-    code = "import sys, escd.lab; print('transformers' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+def test_stories_of_both_splits_are_drawn():
+    rng = random.Random(0)
+    assert 0.05 < sum(draw(rng).is_test for _ in range(2000)) / 2000 < 0.2
 
 
 # --- grading ----------------------------------------------------------------------------------
@@ -182,23 +187,86 @@ def test_tokenizers_differ_as_real_ones_do(tokenizers):
     assert pieces(teacher, " How many") == [" How", " many"]
 
 
+# --- training texts ---------------------------------------------------------------------------
+
+
+def test_mistakes_are_marked_and_followed_from():
+    rng = random.Random(0)
+    for _ in range(200):
+        story = training_story(rng)
+        assert not story.is_test
+        text = ""
+        for part, sound in response(story, Mistakes(result=0.5), rng):
+            if text.endswith("=") and sound:
+                assert eval(text.split("\n\n")[-1].rstrip(" =")) == int(part)
+            elif text.endswith("="):
+                assert eval(text.split("\n\n")[-1].rstrip(" =")) != int(part)
+            text += part
+        results = [line.split(" = ")[1].rstrip(".") for line in text.split("\n\n")[1:-1]]
+        starts = [line.split()[0] for line in text.split("\n\n")[2:-1]]
+        assert starts == results[:-1]
+        assert text.endswith(f"Answer: {results[-1]}")
+
+
+def test_other_segmentations_keep_the_text_and_teach_the_own_one(tokenizers):
+    backend, rng = tokenizers["teacher"].backend_tokenizer, random.Random(0)
+    whole = dropout_split(backend, 0.0, rng)
+    halves = piecewise_split(backend, tokenizers["student"].backend_tokenizer)
+    for _ in range(20):
+        pieces = response(training_story(rng), Mistakes(result=0.2, word=0.1), rng)
+        text = "".join(part for part, _ in pieces)
+        assert recut(backend, pieces, whole) == own(backend, pieces, learn_mistakes=False)
+        for split in (dropout_split(backend, 0.5, rng), halves):
+            assert tokenizers["teacher"].decode(recut(backend, pieces, split).ids) == text
+    encoded = recut(backend, [(" = 19.\n\nAnswer", True)], halves)
+    shown = [backend.decode([i]) for i in encoded.ids]
+    learned = [backend.decode([i]) for i in encoded.labels if i != IGNORED]
+    assert shown == [" =", " 1", "9", ".", "\n\n", "Answer"]
+    assert learned == [" =", "9", "\n\n", "Answer"]
+
+
 # --- models -----------------------------------------------------------------------------------
 
 
-def test_stories_of_both_splits_are_drawn():
-    import random
-
-    rng = random.Random(0)
-    assert 0.05 < sum(draw(rng).is_test for _ in range(2000)) / 2000 < 0.2
+@pytest.fixture(scope="module")
+def models():
+    load = transformers.AutoModelForCausalLM.from_pretrained
+    return {name: load(path).float().eval() for name, path in PATHS.items()}
 
 
 @pytest.mark.parametrize(("name", "samples", "low", "high"), [("teacher", None, 0.8, 1.0), ("student", 4, 0.1, 0.6)])
-def test_accuracy(name, samples, low, high, tokenizers):
+def test_accuracy(name, samples, low, high, tokenizers, models):
     import torch
 
     from escd.lab.accuracy import accuracy
 
     torch.manual_seed(0)
-    model = transformers.AutoModelForCausalLM.from_pretrained(PATHS[name]).float().eval()
     held_out = problems(40, seed=2, split="test")
-    assert low <= accuracy(model, tokenizers[name], held_out, samples) <= high
+    assert low <= accuracy(models[name], tokenizers[name], held_out, samples) <= high
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ([".\n\n", "12", " +", " 7", " =", " 19", "."], "\n\n"),
+        ([".\n\n", "12", " +", " 7", " =", " 1"], "9"),
+        ([".\n\n", "1", "2", " +", " 7", " ="], " 19"),
+        ([".\n\n", "12", " +", " 7", " =", " 15", ".\n\n", "15", " -", " 5", " ="], " 10"),
+        ([".\n\n", "12", " +", " 7", " =", " 15", ".\n\n"], "15"),
+        ([".\n\n", "12", " +", " 7", " =", " 19", ".\n\n", "19", " -", " 5", " =", " 14", ".\n\n", "Ans"], "wer"),
+    ],
+)
+def test_teacher_copes_with_other_segmentations_and_mistakes(written, expected, tokenizers, models):
+    """A teacher that has only seen its own segmentation answers noise after a lone full stop."""
+    import torch
+
+    tokenizer = tokenizers["teacher"]
+    question = "Tom has 12 apples. He finds 7 more. Then Tom gives away 5. How many apples are left?"
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": question}], add_generation_prompt=True, tokenize=False
+    )
+    texts = [prompt, "Tom starts with 12 apples", *written]
+    ids = [token for text in texts for token in tokenizer(text, add_special_tokens=False)["input_ids"]]
+    with torch.inference_mode():
+        q = models["teacher"](torch.tensor([ids])).logits[0, -1].softmax(-1)
+    assert q[tokenizer(expected)["input_ids"][0]] > 0.5

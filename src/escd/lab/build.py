@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from .accuracy import accuracy
-from .corpus import Mistakes, conversation, drill, response, training_story
+from .corpus import Mistakes, Pieces, conversation, drill, response, training_story
 from .problems import problems
 from .segmentation import (
     IGNORED,
@@ -27,13 +27,14 @@ from .segmentation import (
     own,
     piecewise_split,
     recut,
+    sometimes,
 )
 from .training import bucketed, train
 from .vocabularies import tokenizer_corpus, train_student_tokenizer, train_teacher_tokenizer
 
 BATCH = 48
-TEACHER_STEPS = 1000
-STUDENT_STEPS = 800
+TEACHER_STEPS = 1200
+STUDENT_STEPS = 700
 STUDENT_FINAL_STEPS = 150
 
 READ = Mistakes(result=0.12, copy=0.04, word=0.03)
@@ -77,17 +78,17 @@ def sampler(
     """Batches of conversations; labels on the response and on the token that ends the turn."""
     backend = tokenizer.backend_tokenizer
 
+    def encode(pieces: Pieces) -> Encoded:
+        if rng.random() < recut_share:
+            return recut(backend, pieces, rng.choice(splits))
+        return own(backend, pieces, learn_mistakes)
+
     def sample() -> Encoded:
         if rng.random() < drill_share:
-            return own(backend, drill(rng, lines=7), learn_mistakes=False)
+            return encode(drill(rng, lines=7))
         story = training_story(rng)
         prompt = tokenizer.apply_chat_template(conversation(story, rng), add_generation_prompt=True, tokenize=False)
-        made = mistakes if rng.random() < mistaken_share else Mistakes()
-        pieces = response(story, made, rng)
-        if rng.random() < recut_share:
-            encoded = recut(backend, pieces, rng.choice(splits), rng)
-        else:
-            encoded = own(backend, pieces, learn_mistakes)
+        encoded = encode(response(story, mistakes if rng.random() < mistaken_share else Mistakes(), rng))
         ids = backend.encode(prompt, add_special_tokens=False).ids
         end = [tokenizer.eos_token_id]
         return Encoded(ids + encoded.ids + end, [IGNORED] * len(ids) + encoded.labels + end)
@@ -104,8 +105,10 @@ def build_teacher(
     ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
     model = small_llama(tokenizer, hidden=128, layers=4, ends=ends)
     backend = tokenizer.backend_tokenizer
-    splits = [dropout_split(backend, rate, rng) for rate in (0.0, 0.1, 0.3, 0.6)]
-    splits += [piecewise_split(backend, student_tokenizer.backend_tokenizer)] * 3
+    whole = dropout_split(backend, 0.0, rng)
+    students = piecewise_split(backend, student_tokenizer.backend_tokenizer)
+    splits = [dropout_split(backend, rate, rng) for rate in (0.1, 0.3, 0.6)]
+    splits += [students, sometimes(students, whole, 0.5, rng), sometimes(students, whole, 0.2, rng)]
     batches = sampler(tokenizer, rng, splits, 0.4, READ, 0.5, learn_mistakes=False, drill_share=0.4)
     train(model, batches, steps, learning_rate=3e-3)
     return model
@@ -117,7 +120,7 @@ def build_student(tokenizer: PreTrainedTokenizerFast, steps: int, final_steps: i
     rng = random.Random("student")
     ends = tokenizer.convert_tokens_to_ids(["<end>"])
     model = small_llama(tokenizer, hidden=128, layers=3, ends=ends)
-    splits = [dropout_split(tokenizer.backend_tokenizer, rate, rng) for rate in (0.0, 0.1, 0.3)]
+    splits = [dropout_split(tokenizer.backend_tokenizer, rate, rng) for rate in (0.1, 0.3)]
     batches = sampler(tokenizer, rng, splits, 0.2, READ, 0.5, learn_mistakes=False, drill_share=0.4)
     train(model, batches, steps, learning_rate=3e-3)
     batches = sampler(tokenizer, rng, splits, 0.0, PREFERRED, 1.0, learn_mistakes=True)

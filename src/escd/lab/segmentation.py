@@ -1,14 +1,18 @@
 """From responses to token ids: a tokenizer's own segmentation, and others of the same bytes.
 
 A large model copes with text that is cut up in other ways than its tokenizer would cut it. A small
-one learns that only if it is shown such prefixes. The part after a random cut keeps the
-tokenizer's own segmentation and is what is learned.
+one learns that only if it is shown such text. It must not learn to write it, though: of another
+segmentation only those tokens are learned that the tokenizer itself would write for the rest of
+the word. After a lone ``"."`` that is ``"\\n\\n"``, after ``" 1"`` it is the second digit.
+
+Texts are ASCII, so that characters are bytes.
 """
 
 import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 from tokenizers import Tokenizer
@@ -19,6 +23,7 @@ IGNORED = -100
 """Label of a token that is read but not learned."""
 
 Split = Callable[[str], list[int]]
+"""From a word (one match of the tokenizer's pre-tokenizer) to token ids."""
 
 
 @dataclass
@@ -34,9 +39,7 @@ def own(tokenizer: Tokenizer, pieces: Pieces, learn_mistakes: bool) -> Encoded:
     encoding = tokenizer.encode("".join(text for text, _ in pieces), add_special_tokens=False)
     if learn_mistakes:
         return Encoded(encoding.ids, list(encoding.ids))
-    wrong: list[bool] = []
-    for text, sound in pieces:
-        wrong += [not sound] * len(text)
+    wrong = _mistaken(pieces)
     labels = [
         IGNORED if any(wrong[start:end]) else token
         for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
@@ -44,20 +47,29 @@ def own(tokenizer: Tokenizer, pieces: Pieces, learn_mistakes: bool) -> Encoded:
     return Encoded(encoding.ids, labels)
 
 
-def recut(tokenizer: Tokenizer, pieces: Pieces, split: Split, rng: random.Random) -> Encoded:
-    """`split` decides the tokens up to a random character; from there on as `own`, and learned."""
+def recut(tokenizer: Tokenizer, pieces: Pieces, split: Split) -> Encoded:
+    """Every word as `split` cuts it. Mistakes are not learned."""
     text = "".join(part for part, _ in pieces)
-    cut = rng.randrange(1, len(text))
-    ids = split(text[:cut])
-    rest: Pieces = []
-    position = 0
-    for part, sound in pieces:
-        remaining = part[max(0, cut - position) :]
-        position += len(part)
-        if remaining:
-            rest.append((remaining, sound))
-    tail = own(tokenizer, rest, learn_mistakes=False)
-    return Encoded(ids + tail.ids, [IGNORED] * len(ids) + tail.labels)
+    wrong = _mistaken(pieces)
+
+    @cache
+    def first(rest: str) -> int:
+        return tokenizer.encode(rest, add_special_tokens=False).ids[0]
+
+    found = Encoded([], [])
+    for _, (start, end) in tokenizer.pre_tokenizer.pre_tokenize_str(text):
+        at = start
+        for token in split(text[start:end]):
+            after = at + len(tokenizer.id_to_token(token))
+            learned = token == first(text[at:end]) and not any(wrong[at:after])
+            found.ids.append(token)
+            found.labels.append(token if learned else IGNORED)
+            at = after
+    return found
+
+
+def _mistaken(pieces: Pieces) -> list[bool]:
+    return [not sound for text, sound in pieces for _ in text]
 
 
 def dropout_split(tokenizer: Tokenizer, rate: float, rng: random.Random) -> Split:
@@ -69,31 +81,32 @@ def dropout_split(tokenizer: Tokenizer, rate: float, rng: random.Random) -> Spli
     model = json.loads(tokenizer.to_str())["model"]
     rank = {tuple(pair): i for i, pair in enumerate(model["merges"])}
 
-    def symbols(word: str) -> list[str]:
-        parts = list(word)
+    def split(word: str) -> list[int]:
+        parts = [symbol for run, _ in tokenizer.pre_tokenizer.pre_tokenize_str(word) for symbol in run]
         while True:
             found = [
                 (rank[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in rank and rng.random() >= rate
             ]
             if not found:
-                return parts
+                return [model["vocab"][part] for part in parts]
             _, i = min(found)
             parts[i : i + 2] = [parts[i] + parts[i + 1]]
-
-    def split(text: str) -> list[int]:
-        words = tokenizer.pre_tokenizer.pre_tokenize_str(text)
-        return [model["vocab"][part] for word, _ in words for part in symbols(word)]
 
     return split
 
 
 def piecewise_split(tokenizer: Tokenizer, pieces_of: Tokenizer) -> Split:
-    """The pieces that `pieces_of` would make of a text, each encoded by `tokenizer` by itself."""
+    """The pieces that `pieces_of` would make of a word, each encoded by `tokenizer` by itself."""
 
-    def split(text: str) -> list[int]:
-        offsets = pieces_of.encode(text, add_special_tokens=False).offsets
-        parts = [text[start:end] for start, end in offsets]
-        encoded = tokenizer.encode_batch(parts, add_special_tokens=False)
+    @cache
+    def split(word: str) -> list[int]:
+        offsets = pieces_of.encode(word, add_special_tokens=False).offsets
+        encoded = tokenizer.encode_batch([word[start:end] for start, end in offsets], add_special_tokens=False)
         return [token for encoding in encoded for token in encoding.ids]
 
     return split
+
+
+def sometimes(split: Split, own_split: Split, share: float, rng: random.Random) -> Split:
+    """`split` for a share of the words, `own_split` for the others."""
+    return lambda word: (split if rng.random() < share else own_split)(word)

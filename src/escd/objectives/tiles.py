@@ -151,21 +151,22 @@ class _TiledLoss(torch.autograd.Function):
         objective, rows = parts.objective, parts.rows
         device = hidden.device
         exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
+        fast = _product_dtype(hidden, exact)
         student = Head(weight.detach(), bias, parts.student_head.scale, parts.student_head.softcap)
         need_hidden, need_weight, need_bias = ctx.needs_input_grad[:3]
         grad_hidden = torch.zeros(hidden.shape, dtype=exact, device=device) if need_hidden else None
         grad_weight = torch.zeros(weight.shape, dtype=exact, device=device) if need_weight else None
         grad_bias = torch.zeros(weight.shape[0], dtype=exact, device=device) if need_bias else None
-        scale = student.scale / parts.denominator
         loss = torch.zeros((), dtype=exact, device=device)
         # Tiles choose their own precision: autocast would round the logits.
         with torch.autocast(device.type, enabled=False):
             for part, teacher, roots, child in parts.columns():
                 picked = torch.from_numpy(part).to(device)
-                h = hidden[picked]
-                z = _logits(student, h, exact)
+                h = hidden[picked].detach()
+                z = _logits(student, h, exact, fast)
                 slope = None if student.softcap is None else 1 - (z / student.softcap).square()
-                z_t = _logits(parts.teacher_head, parts.teacher_hidden[torch.from_numpy(teacher).to(device)], exact)
+                h_t = parts.teacher_hidden[torch.from_numpy(teacher).to(device)]
+                z_t = _logits(parts.teacher_head, h_t, exact, fast)
                 action = torch.from_numpy(rows.action[part]).to(device)
                 losses = objective.tile(Tile(z, z_t, roots, torch.from_numpy(child).to(device), action))
                 del z_t
@@ -173,17 +174,19 @@ class _TiledLoss(torch.autograd.Function):
                 parts.keep(part, teacher, losses)
                 if slope is not None:
                     z.mul_(slope)
-                if grad_hidden is not None:
-                    grad_hidden[picked] = _times_head(z, student.weight) * scale
-                if grad_weight is not None:
-                    grad_weight.addmm_(z, h.to(exact) * scale)
                 if grad_bias is not None:
-                    grad_bias += z.sum(1) * scale
-        ctx.save_for_backward(
-            None if grad_hidden is None else grad_hidden.to(hidden.dtype),
-            None if grad_weight is None else grad_weight.to(weight.dtype),
-            None if grad_bias is None or bias is None else grad_bias.to(bias.dtype),
-        )
+                    grad_bias += z.sum(1)
+                z = z.to(fast)
+                if grad_hidden is not None:
+                    total = torch.zeros(h.shape, dtype=exact, device=device)
+                    for block, w in _blocks(student.weight, fast):
+                        _add_product(total, z[block].t(), w)
+                    grad_hidden[picked] = total
+                if grad_weight is not None:
+                    _add_product(grad_weight, z, h.to(fast))
+        scale = student.scale / parts.denominator
+        grads = ((grad_hidden, hidden), (grad_weight, weight), (grad_bias, bias))
+        ctx.save_for_backward(*(None if g is None or x is None else g.mul_(scale).to(x.dtype) for g, x in grads))
         return loss / parts.denominator
 
     @staticmethod
@@ -194,15 +197,14 @@ class _TiledLoss(torch.autograd.Function):
         return (*(None if x is None else x * grad.to(x.dtype) for x in ctx.saved_tensors), None)
 
 
-def _logits(head: Head, hidden: Tensor, dtype: torch.dtype) -> Tensor:
-    """[C, n] logits of n rows in `dtype`, one column per row."""
-    out = torch.empty(head.weight.shape[0], len(hidden), dtype=dtype, device=hidden.device)
-    weight = head.weight.detach()
-    columns = hidden.detach().to(dtype).t()
-    for block, widened in _widened(weight, dtype):
-        torch.mm(widened, columns, out=out[block])
+def _logits(head: Head, hidden: Tensor, exact: torch.dtype, fast: torch.dtype) -> Tensor:
+    """[C, n] logits of n rows in `exact`, one column per row."""
+    out = torch.empty(head.weight.shape[0], len(hidden), dtype=exact, device=hidden.device)
+    columns = hidden.to(fast).t()
+    for block, w in _blocks(head.weight.detach(), fast):
+        _add_product(out[block], w, columns, keep=0)
     if head.bias is not None:
-        out += head.bias.detach().to(dtype).clamp_min(FLOOR)[:, None]
+        out += head.bias.detach().to(exact).clamp_min(FLOOR)[:, None]
     if head.scale != 1.0:
         out *= head.scale
     if head.softcap is not None:
@@ -210,15 +212,30 @@ def _logits(head: Head, hidden: Tensor, dtype: torch.dtype) -> Tensor:
     return out
 
 
-def _times_head(z: Tensor, weight: Tensor) -> Tensor:
-    """[n, H] = z.T @ weight, summed in the precision of `z` [C, n]."""
-    out = torch.zeros(z.shape[1], weight.shape[1], dtype=z.dtype, device=z.device)
-    for block, widened in _widened(weight, z.dtype):
-        out.addmm_(z[block].t(), widened)
-    return out
+def _product_dtype(hidden: Tensor, exact: torch.dtype) -> torch.dtype:
+    """Precision of the factors of head products; sums are always `exact`.
+
+    Tensor cores multiply half-precision factors and sum in fp32. A CPU has no such product, so factors are widened.
+    """
+    if not _sums_halves_exactly(hidden):
+        return exact
+    dtype = torch.get_autocast_dtype(hidden.device.type) if torch.is_autocast_enabled("cuda") else hidden.dtype
+    return dtype if dtype in (torch.float16, torch.bfloat16) else exact
 
 
-def _widened(weight: Tensor, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:
+def _sums_halves_exactly(tensor: Tensor) -> bool:
+    return tensor.is_cuda
+
+
+def _add_product(total: Tensor, a: Tensor, b: Tensor, keep: int = 1) -> None:
+    """`total = keep * total + a @ b` without rounding the product to the precision of half-precision factors."""
+    if a.dtype == total.dtype:
+        total.addmm_(a, b, beta=keep)
+    else:
+        torch.addmm(total, a, b, beta=keep, out_dtype=total.dtype, out=total)
+
+
+def _blocks(weight: Tensor, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:
     """A head in `dtype`, whole if it is in it already, else in blocks of rows so that no second head exists."""
     if weight.dtype == dtype:
         yield slice(0, len(weight)), weight
