@@ -37,7 +37,7 @@ class Setting:
         self.ids_s = student.encode(text(16 * length), add_special_tokens=False).ids[:length]
         data = self.pair.student.decode(self.ids_s).decode(errors="ignore")
         self.ids_t = teacher.encode(data, add_special_tokens=False).ids
-        self.rows = self.objective.rows(align(self.pair, self.ids_s, self.ids_t), self.ids_s)
+        self.rows = self.objective.rows(align(self.pair, self.ids_s, self.ids_t))
         self.hidden_s = torch.randn(length, self.width[0]).requires_grad_()
         self.hidden_t = torch.randn(len(self.ids_t), self.width[1])
         self.roots_t = self.hidden_t[torch.from_numpy(self.rows.teacher)]

@@ -26,6 +26,7 @@ class Alignment:
     """What `align` found.
 
     Attributes:
+        student_ids, teacher_ids: int64 [n], [m], what was aligned.
         roots: int64 [R, 2], student row and teacher row of each root, in order.
         status: int8 [n], for each student row an index into `STATUS`: a root; inside a teacher token; at a teacher
             boundary with no teacher token left to predict; after the first byte in which the two sequences differ.
@@ -34,6 +35,8 @@ class Alignment:
         lengths: Bytes of the student's and of the teacher's stream.
     """
 
+    student_ids: np.ndarray
+    teacher_ids: np.ndarray
     roots: np.ndarray
     status: np.ndarray
     offsets: np.ndarray
@@ -72,20 +75,17 @@ def align(pair: TokenizerPair, student_ids: Sequence[int] | Any, teacher_ids: Se
         [[0, 0], [2, 1]]
     """
     ids_s, ids_t = _ids(student_ids, pair.student, "student"), _ids(teacher_ids, pair.teacher, "teacher")
-    starts_s, length_s = _offsets(pair.student, ids_s)
-    starts_t, length_t = _offsets(pair.teacher, ids_t)
-    common = _common_prefix(_stream(pair.student, ids_s, length_s), _stream(pair.teacher, ids_t, length_t))
+    (starts_s, bytes_s), (starts_t, bytes_t) = _stream(pair.student, ids_s), _stream(pair.teacher, ids_t)
+    common = _common_prefix(bytes_s, bytes_t)
     # Of several teacher rows at one offset (a token without bytes stands there) the first is the root's.
     row_t = np.searchsorted(starts_t, starts_s)
-    has_row = row_t < len(ids_t)
-    at_boundary = np.zeros(len(ids_s), bool)
-    at_boundary[has_row] = starts_t[row_t[has_row]] == starts_s[has_row]
     status = np.full(len(ids_s), INTERIOR, np.int8)
-    status[at_boundary] = ROOT
-    status[~has_row & (starts_s >= length_t)] = NO_TEACHER_ROW
+    status[np.append(starts_t, -1)[row_t] == starts_s] = ROOT
+    status[(row_t == len(ids_t)) & (starts_s >= len(bytes_t))] = NO_TEACHER_ROW
     status[starts_s > common] = DIVERGED
     rows_s = np.flatnonzero(status == ROOT)
-    return Alignment(np.stack([rows_s, row_t[rows_s]], axis=1), status, starts_s, common, (length_s, length_t))
+    roots = np.stack([rows_s, row_t[rows_s]], axis=1)
+    return Alignment(ids_s, ids_t, roots, status, starts_s, common, (len(bytes_s), len(bytes_t)))
 
 
 def _ids(ids: Any, vocab: ByteVocab, name: str) -> np.ndarray:
@@ -96,16 +96,13 @@ def _ids(ids: Any, vocab: ByteVocab, name: str) -> np.ndarray:
     return array
 
 
-def _offsets(vocab: ByteVocab, ids: np.ndarray) -> tuple[np.ndarray, int]:
-    ends = np.cumsum(vocab.byte_lengths[ids])
-    return ends - vocab.byte_lengths[ids], int(ends[-1]) if ends.size else 0
-
-
-def _stream(vocab: ByteVocab, ids: np.ndarray, length: int) -> np.ndarray:
-    """uint8 [length]: the bytes of a sequence, gathered without a Python loop."""
+def _stream(vocab: ByteVocab, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Offset at which each token starts, and the bytes of all of them, gathered without a Python loop."""
     sizes = vocab.byte_lengths[ids]
-    shift = vocab.byte_starts[ids] - (np.cumsum(sizes) - sizes)
-    return vocab.blob[np.arange(length) + np.repeat(shift, sizes)]
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    places = np.repeat(vocab.byte_starts[ids] - starts, sizes)
+    return starts, vocab.blob[places + np.arange(len(places))]
 
 
 def _common_prefix(a: np.ndarray, b: np.ndarray) -> int:

@@ -61,7 +61,7 @@ class Case:
         self.teacher_weight = random(len(teacher) + padding, width + 1, scale=2.0)
 
     def rows(self, objective) -> tuple[Rows, torch.Tensor]:
-        each = [objective.rows(escd.align(self.pair, s, t), s) for s, t in self.ids]
+        each = [objective.rows(escd.align(self.pair, s, t)) for s, t in self.ids]
         starts_s, starts_t = (np.cumsum([0, *(len(pair[k]) for pair in self.ids)]) for k in (0, 1))
         picked = np.concatenate(
             [np.zeros(0, np.int64), *(r.teacher + t for r, t in zip(each, starts_t, strict=False))]

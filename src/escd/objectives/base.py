@@ -159,7 +159,7 @@ class Objective(ABC):
         """
 
     @abstractmethod
-    def rows(self, alignment: Alignment, student_ids: Any) -> Rows:
+    def rows(self, alignment: Alignment) -> Rows:
         """The rows of one response that carry a loss, before any logits exist (numpy, no loop per token)."""
 
     @abstractmethod

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from ..errors import ConfigError
 from ..pair import TokenizerPair
 from .base import Objective, RowLosses, Rows, Tile, TileLosses, register, suggest
 from .completion import COMPLETIONS, CompletionSets
-from .maths import UNREACHABLE, column_logsumexp, kl_with_complement
+from .maths import UNREACHABLE, column_logsumexp, expected_log, kl_with_complement
 
 # Rows of a tile that elementwise work touches at once on a CPU: small enough to stay in cache.
 _BLOCK = 4096
@@ -62,9 +61,9 @@ class ESCD(Objective):
 
     # -- which rows ---------------------------------------------------------------------------------------------
 
-    def rows(self, alignment: Alignment, student_ids: Any) -> Rows:
+    def rows(self, alignment: Alignment) -> Rows:
         """See `Objective.rows`."""
-        ids = np.asarray(student_ids, np.int64).reshape(-1)
+        ids = alignment.student_ids
         n = len(ids)
         row_s, row_t = alignment.roots.T
         is_root = np.zeros(n, bool)
@@ -112,8 +111,8 @@ class ESCD(Objective):
     ) -> RowLosses:
         """See `Objective.row_losses`."""
         alignment = align(self.pair, student_ids, teacher_ids)
-        rows = self.rows(alignment, student_ids)
-        self.check_logits(student_logits, teacher_logits, rows.total, len(np.asarray(teacher_ids).reshape(-1)))
+        rows = self.rows(alignment)
+        self.check_logits(student_logits, teacher_logits, rows.total, len(alignment.teacher_ids))
         device = student_logits.device
         dtype = torch.promote_types(student_logits.dtype, torch.float32)
         log_p = student_logits.to(dtype).log_softmax(-1)
@@ -136,7 +135,7 @@ class ESCD(Objective):
             log_p.new_zeros(rows.total),
         )  # both are log-probabilities
         found = self.sets.find(action, (log_q.T, normal_t, child[is_child]), (log_p.T, normal_s, student[is_child]))
-        child_loss = found.per_row(-found.mass * found.log_p, len(action))
+        child_loss = -found.per_row(expected_log(found.mass, found.log_p), len(action))
 
         root_rows = zero.index_add(0, student[is_root], root_loss)
         child_rows = zero.index_add(0, student[is_child], child_loss)

@@ -54,7 +54,9 @@ def segment_logsumexp(log_values: Tensor, segment: Tensor, size: int) -> Tensor:
     """
     peak = log_values.new_full((size,), -torch.inf).scatter_reduce(0, segment, log_values.detach(), "amax")
     peak = torch.where(peak.isfinite(), peak, 0.0)
-    return peak + segment_sum((log_values - peak[segment]).exp(), segment, size).log()
+    total = segment_sum((log_values - peak[segment]).exp(), segment, size)
+    # Logarithms of empty sums are kept away from the gradient, where 0 / 0 would be NaN.
+    return torch.where(total > 0, peak + torch.where(total > 0, total, 1.0).log(), -torch.inf)
 
 
 def expected_log(weight: Tensor, log_values: Tensor) -> Tensor:

@@ -214,10 +214,7 @@ class ESCDTrainer(DistillationTrainer):
                 align(self.pair, s.response, t.response)
                 for s, t in zip(output["student"], output["teacher"], strict=True)
             ]
-            output["rows"] = [
-                self.objective.rows(alignment, s.response)
-                for alignment, s in zip(alignments, output["student"], strict=True)
-            ]
+            output["rows"] = [self.objective.rows(alignment) for alignment in alignments]
             output["same_bytes"] = [alignment.same_bytes for alignment in alignments]
         self._require_rows(output["rows"])
         return output
