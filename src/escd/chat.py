@@ -35,7 +35,7 @@ def render_prompt(hf_tokenizer: Any, prompt: Prompt, template_kwargs: dict[str, 
             renders to nothing.
     """
     if isinstance(prompt, str):
-        ids = list(hf_tokenizer(prompt)["input_ids"])
+        ids = _plain(hf_tokenizer, prompt)
     elif not getattr(hf_tokenizer, "chat_template", None):
         raise ConfigError(
             f"{describe(hf_tokenizer)} has no chat template, but the prompts are messages; give prompts as plain "
@@ -54,13 +54,19 @@ def render_prompt(hf_tokenizer: Any, prompt: Prompt, template_kwargs: dict[str, 
                 f"{[m.get('role') for m in prompt]}: {error}"
             ) from error
         ids = list(encoded["input_ids"])
-    # A prompt that spells its bos meets a tokenizer that adds one.
-    bos = getattr(hf_tokenizer, "bos_token_id", None)
-    if bos is not None and ids[:2] == [bos, bos]:
-        ids = ids[1:]
     if not ids:
         raise ConfigError(f"{describe(hf_tokenizer)} renders the prompt {prompt!r} to no tokens at all")
     return ids
+
+
+def _plain(hf_tokenizer: Any, text: str) -> list[int]:
+    """Ids of plain text with what the tokenizer puts before it, but no second bos and nothing after it."""
+    bare = list(hf_tokenizer(text, add_special_tokens=False)["input_ids"])
+    full = list(hf_tokenizer(text)["input_ids"])
+    extra = len(full) - len(bare)
+    before = next((k for k in range(extra, -1, -1) if full[k : k + len(bare)] == bare), 0)
+    start = full[:before]
+    return bare if start and bare[: len(start)] == start else start + bare
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from . import __version__
@@ -25,6 +26,8 @@ commands:
   escd distill                       the quickstart: an embedded pair, a few minutes on two CPU cores
   escd distill --config FILE.yaml    a recipe; flags after it override its values
   escd COMMAND --help                all flags of a command
+
+A mistake ends in one line and exit code 2; ESCD_TRACEBACK=1 shows where it was found.
 """
 
 
@@ -52,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run(rest)
     except EscdError as error:
+        if os.environ.get("ESCD_TRACEBACK"):
+            traceback.print_exc()
         return _fail(f"{command}: {error}")
     except KeyboardInterrupt:
         print(f"\nescd {command}: interrupted", file=sys.stderr)

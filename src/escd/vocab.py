@@ -32,7 +32,8 @@ class ByteVocab:
         special_tokens: How tokens that are not content are spelled, for those that have a spelling.
 
     Raises:
-        VocabError: A stop id lies outside the vocabulary, or `preferred_stop` is not a stop id.
+        VocabError: A token is neither bytes nor `None`, a stop id lies outside the vocabulary, or `preferred_stop`
+            is not a stop id.
 
     Example:
         >>> vocab = ByteVocab([b"Br", b"ead", None], stop_ids=[2])
@@ -58,12 +59,15 @@ class ByteVocab:
         elif int(preferred_stop) not in stops:
             raise VocabError(f"preferred stop {preferred_stop} is not one of the stop ids {list(stops)}")
         terminal = set(stops)
+        wrong = next((b for b in token_bytes if b is not None and not isinstance(b, (bytes, bytearray))), None)
+        if wrong is not None:
+            raise VocabError(f"token bytes are bytes or None, not {wrong!r}")
         self.token_bytes: tuple[bytes | None, ...] = tuple(
             bytes(b) if b and i not in terminal else None for i, b in enumerate(token_bytes)
         )
         self.stop_ids = stops
         self.encoder = encoder
-        self.special_tokens = dict(special_tokens or {})
+        self.special_tokens = {int(i): str(text) for i, text in (special_tokens or {}).items()}
         self.preferred_stop: int | None = None if preferred_stop is None else int(preferred_stop)
 
     @classmethod

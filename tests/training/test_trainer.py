@@ -223,3 +223,34 @@ def test_weights_saved_by_a_checkpoint_are_whole(pair_dir, tmp_path):
     run.train()
     saved = load_file(tmp_path / "checkpoint-2" / "model.safetensors")
     assert all(torch.equal(saved[k], v) for k, v in run.model.state_dict().items() if k in saved)
+
+
+def test_rows_of_a_padded_student_head_are_never_sampled(pair_dir, tmp_path):
+    model = AutoModelForCausalLM.from_pretrained(pair_dir / "student")
+    model.resize_token_embeddings(2000)
+    run = trainer(pair_dir, tmp_path, model=model, max_steps=1)
+    run.train()
+    batch = run._generate_and_score_completions([PROMPTS[0], PROMPTS[1]])
+    assert int(batch["completion_ids"].max()) < len(run.student_vocab)
+
+
+def test_a_head_that_is_not_all_of_the_logits_is_refused(pair_dir, tmp_path):
+    model = AutoModelForCausalLM.from_pretrained(pair_dir / "teacher")
+    plain = model.forward
+
+    def forward(*args, **kwargs):
+        out = plain(*args, **kwargs)
+        out.logits = out.logits * 2
+        return out
+
+    model.forward = forward
+    with pytest.raises(escd.TeacherError, match="after the lm_head"):
+        trainer(pair_dir, tmp_path, teacher=model)
+
+
+def test_nan_in_the_head_alone_names_the_row(pair_dir, tmp_path):
+    model = AutoModelForCausalLM.from_pretrained(pair_dir / "student")
+    with torch.no_grad():
+        model.lm_head.weight[5] = torch.nan
+    with pytest.raises(escd.StudentError, match="row"):
+        trainer(pair_dir, tmp_path, model=model).train()

@@ -109,8 +109,8 @@ def test_hub_ids_that_are_not_there(run):
         ("empty.jsonl", "", "is empty"),
         ("columns.jsonl", '{"question": "a", "answer": "b"}\n', ["no column 'prompt'", "question, answer"]),
         ("broken.jsonl", '{"prompt": "a"}\n{"prompt": \n', "cannot be loaded"),
-        ("kind.jsonl", '{"prompt": 3}\n', ["row 0", "text or a list of messages"]),
-        ("roles.jsonl", '{"prompt": [{"content": "a"}]}\n', ["row 0", "role and content"]),
+        ("kind.jsonl", '{"prompt": 3}\n', ["row 0", "text or messages"]),
+        ("roles.jsonl", '{"prompt": [{"content": "a"}]}\n', ["row 0", "role and text content"]),
         ("hole.jsonl", '{"prompt": "a"}\n{"prompt": null}\n', "row 1"),
         ("blank.jsonl", '{"prompt": "a"}\n{"prompt": ""}\n', ["row 1", "empty"]),
         ("notes.txt", "a\n", "must end in"),
@@ -196,3 +196,96 @@ def test_the_installed_command(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("escd: error: distill: --config 'nowhere.yaml'")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_output_folders_that_cannot_be(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    fails(run, output_dir="", says="no folder")
+    fails(run, output_dir=tmp_path / "file", says="no folder")
+    fails(run, output_dir=tmp_path / "file" / "below", says="cannot be written to")
+    fails(run, output_dir="n" * 300, says="cannot be written to")
+
+
+def test_recipe_values_of_the_wrong_kind(run, tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    for text in (
+        "learning_rate: null", "learning_rate: [1, 2]", "learning_rate: {a: 1}", "max_steps: 1.5", "output_dir: 7",
+        "mask_whitespace_roots: 3", "help: true", "env: {A: [1]}", "max_steps: 1\nmax_steps: 2",
+    ):  # fmt: skip
+        recipe.write_text(text)
+        fails(run, "--config", str(recipe), says=str(recipe))
+    recipe.write_text("max_steps: 1\n")
+    fails(run, "--config", str(recipe), "--config", str(recipe), says="twice")
+
+
+def test_recipe_numbers_may_be_written_as_yaml_reads_them(tmp_path, pair_dir, prompts):
+    from escd.training.arguments import parse
+
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        f"model_name_or_path: {pair_dir / 'student'}\nteacher_model_name_or_path: {pair_dir / 'teacher'}\n"
+        f"dataset_name: {prompts}\nlearning_rate: 1e-4\nmax_steps: 7\nreport_to: none\nuse_peft: true\n"
+        "lora_target_modules: [q_proj, v_proj]\ngeneration_kwargs: {top_k: 5}\n"
+    )
+    request = parse(["--config", str(recipe), "--max_steps", "9"])
+    assert (request.training.learning_rate, request.training.max_steps) == (1e-4, 9)
+    assert request.model.lora_target_modules == ["q_proj", "v_proj"]
+    assert request.training.generation_kwargs == {"top_k": 5}
+    assert (request.run, request.output_dir) == ("recipe", None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"per_device_train_batch_size": 64}, {"gradient_accumulation_steps": 20}, {"per_device_train_batch_size": -1},
+        {"per_device_train_batch_size": 0}, {"max_completion_length": 0}, {"learning_rate": -1}, {"temperature": 0},
+        {"report_to": "nope"}, {"optim": "adamw_bnb_8bit"}, {"attn_implementation": "magic"}, {"beta": 0.5},
+        {"use_peft": "true", "lora_target_modules": "nope"}, {"model_init_kwargs": '{"foo": 1}'},
+        {"chat_template_kwargs": "5"},
+    ],
+)  # fmt: skip
+def test_values_that_only_a_run_finds_wrong(run, flags):
+    fails(run, **flags, says="")
+
+
+@pytest.mark.slow
+def test_broken_weights(run, pair_dir, tmp_path):
+    import shutil
+
+    for who in ("student", "teacher"):
+        broken = tmp_path / who
+        shutil.copytree(pair_dir / who, broken)
+        weights = broken / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:500])
+        flag = "model_name_or_path" if who == "student" else "teacher_model_name_or_path"
+        fails(run, **{flag: broken}, says="")
+
+
+@pytest.mark.slow
+def test_templates_are_tried_before_anything_is_written(run, pair_dir, tmp_path):
+    from transformers import AutoTokenizer
+
+    messages = tmp_path / "messages.jsonl"
+    messages.write_text("".join(json.dumps({"prompt": [{"role": "user", "content": "a"}]}) + "\n" for _ in range(8)))
+    tokenizer = AutoTokenizer.from_pretrained(pair_dir / "teacher")
+    tokenizer.chat_template = None
+    tokenizer.save_pretrained(tmp_path / "plain")
+    fails(run, dataset_name=messages, teacher_tokenizer_name_or_path=tmp_path / "plain", says="no chat template")
+
+
+@pytest.mark.slow
+def test_only_the_same_run_is_resumed(run, pair_dir, tmp_path):
+    assert run(save_steps=1)[0] == 0
+    for change, says in (
+        ({"completion": "exact"}, "options"),
+        ({"teacher_model_name_or_path": pair_dir / "student"}, "teacher"),
+        ({"resume_from_checkpoint": "out"}, "no checkpoint"),
+    ):
+        code, err = run(**{"resume_from_checkpoint": "true", "max_steps": 2, **change})
+        assert code == 2
+        assert says in err.splitlines()[-1]
+    code, err = run(output_dir="other", resume_from_checkpoint="out/checkpoint-1")
+    assert code == 2
+    assert "not of the run" in err
+    assert run(resume_from_checkpoint="true", max_steps=2)[0] == 0

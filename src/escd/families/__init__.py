@@ -11,7 +11,8 @@ import tokenizers
 
 from ..errors import VocabError
 from . import bytelevel
-from .stops import stop_ids
+from .stops import stop_ids, template_tokens
+from .thoughts import is_thought
 
 _FAMILIES: tuple[ModuleType, ...] = (bytelevel,)
 
@@ -46,6 +47,11 @@ def read(hf_tokenizer: Any, generation_config: Any = None) -> Spelling:
     spec, family = _family(hf_tokenizer)
     stops, preferred = stop_ids(hf_tokenizer, generation_config)
     table = family.token_bytes(spec)
+    # Some tokenizers do not flag what only a template writes as special.
+    hidden = {i for i in getattr(hf_tokenizer, "all_special_ids", []) if i in hf_tokenizer.added_tokens_decoder}
+    for token_id in hidden | template_tokens(hf_tokenizer):
+        if not is_thought((table[token_id] or b"").decode()):
+            table[token_id] = None
     for stop in stops:
         if stop >= len(table):
             raise VocabError(f"{name}: stop id {stop} is none of its {len(table)} token ids")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import tokenizers
 
 from ..errors import VocabError
-
-# Markers around a thought are written by the model itself, so they are text, even where flagged special.
-_THOUGHT = re.compile(r"^(<|\[|◁|<\|)/?(begin_of_)?(end_of_)?(think|thinking|thought|reasoning)(\|>|>|\]|▷)$", re.I)
+from .thoughts import is_thought
 
 _PROBES = (
     "The quick brown fox, don't!  1234567 + 89 = 1234656.\n\n\tdef f(x):\r\n    return x**2  # ok\n",
@@ -57,7 +54,7 @@ def token_bytes(spec: dict[str, Any]) -> list[bytes | None]:
         table[token_id] = spelled(text)
     for token in added:
         # An added token stands for its characters, not for the bytes that they would spell.
-        hidden = token["special"] and not _THOUGHT.match(token["content"])
+        hidden = token["special"] and not is_thought(token["content"])
         table[token["id"]] = None if hidden else token["content"].encode()
     return table
 

@@ -1,17 +1,17 @@
-"""Which ids end a response (paper A.2): EOS of the tokenizer, of the generation config, and of the chat template."""
+"""Which ids end a response (paper A.2), and which tokens only a chat template writes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-_SENTINEL = "escdsentinel"
+_FIRST, _SECOND = "escdfirst", "escdsecond"
 
 
 def stop_ids(hf_tokenizer: Any, generation_config: Any = None) -> tuple[list[int], int | None]:
     """The stop ids of a model and the one it is expected to produce.
 
-    The token that the chat template puts after an assistant turn is preferred, else the tokenizer's EOS, else the
-    first EOS of the generation config.
+    EOS of the tokenizer, every EOS of the generation config, and the token that the chat template puts after an
+    assistant turn. That last one is preferred, else the tokenizer's EOS, else the generation config's first.
     """
     turn_end = end_of_turn(hf_tokenizer)
     eos = getattr(hf_tokenizer, "eos_token_id", None)
@@ -26,19 +26,37 @@ def stop_ids(hf_tokenizer: Any, generation_config: Any = None) -> tuple[list[int
 
 
 def end_of_turn(hf_tokenizer: Any) -> int | None:
-    """Id of the special token that the chat template writes right after an assistant's text, if it writes one."""
-    if not getattr(hf_tokenizer, "chat_template", None):
+    """Id of the added token that the chat template writes right after an assistant's text, if it writes one.
+
+    In some templates (GLM) the marker of the next turn is what ends this one, so a user turn follows.
+    """
+    text = _rendered(hf_tokenizer)
+    if text is None:
         return None
-    turns = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": _SENTINEL}]
-    try:
-        text = hf_tokenizer.apply_chat_template(turns, tokenize=False)
-    except Exception:  # templates are programs of their authors; one that rejects a plain turn has no answer here
-        return None
-    _, found, tail = text.rpartition(_SENTINEL)
-    if not found:
-        return None
-    added = getattr(hf_tokenizer, "added_tokens_decoder", {})
-    for token_id in hf_tokenizer(tail, add_special_tokens=False)["input_ids"]:
-        if token_id in added and added[token_id].special:
+    after = text.partition(_FIRST)[2].partition(_SECOND)[0]
+    for token_id in hf_tokenizer(after.lstrip(), add_special_tokens=False)["input_ids"][:1]:
+        if token_id in hf_tokenizer.added_tokens_decoder:
             return int(token_id)
     return None
+
+
+def template_tokens(hf_tokenizer: Any) -> set[int]:
+    """Ids of the added tokens that a chat template writes around turns, flagged special or not."""
+    text = _rendered(hf_tokenizer)
+    if text is None:
+        return set()
+    ids = hf_tokenizer(text, add_special_tokens=False)["input_ids"]
+    return {int(i) for i in ids if i in hf_tokenizer.added_tokens_decoder}
+
+
+def _rendered(hf_tokenizer: Any) -> str | None:
+    """A rendered conversation: user, assistant (`_FIRST`), user (`_SECOND`), and the start of a response."""
+    if not getattr(hf_tokenizer, "chat_template", None):
+        return None
+    turns = [("user", "hello"), ("assistant", _FIRST), ("user", _SECOND)]
+    messages = [{"role": role, "content": content} for role, content in turns]
+    try:
+        text = hf_tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    except Exception:  # templates are programs of their authors; one that rejects plain turns has no answer here
+        return None
+    return text if _FIRST in text and _SECOND in text else None

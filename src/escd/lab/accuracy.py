@@ -24,10 +24,11 @@ def responses(
         options = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
     n = samples or 1
     texts = [
-        tokenizer.apply_chat_template(p.prompt, add_generation_prompt=True, tokenize=False)
+        str(tokenizer.apply_chat_template(p.prompt, add_generation_prompt=True, tokenize=False))
         for p in asked
         for _ in range(n)
     ]
+    generate: Any = model.generate  # of a mixin that PreTrainedModel does not declare
     found: list[str] = []
     for start in range(0, len(texts), batch_size):
         inputs = tokenizer(
@@ -36,7 +37,7 @@ def responses(
             padding=True,
             add_special_tokens=False,
         )
-        ids = model.generate(
+        ids = generate(
             input_ids=inputs["input_ids"],
             attention_mask=inputs["attention_mask"],
             max_new_tokens=max_new_tokens,

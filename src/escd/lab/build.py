@@ -1,16 +1,17 @@
 """Make the embedded pair again: ``python -m escd.lab.build [--out FOLDER]``.
 
 Trains both tokenizers, the teacher and the student from seeded random stories, writes the two
-checkpoint folders and prints their accuracies on held-out problems. It takes about 25 minutes on
-one busy CPU core, half of that on an idle one. The tokenizers come out the same everywhere, the
-weights on the same machine with the same number of threads; elsewhere rounding makes them differ,
-and the accuracies agree within sampling error.
+checkpoint folders and prints their accuracies on held-out problems. With one thread it takes about
+16 minutes on a busy two-core machine (teacher 10, student 6), about 10 on an idle one. The
+tokenizers come out the same everywhere, the weights on the same machine with the same number of
+threads; elsewhere rounding makes them differ, and the accuracies agree within sampling error.
 """
 
 import argparse
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,8 +44,16 @@ PREFERRED = Mistakes(result=0.4)
 """Mistakes that the student learns to make at the end of its training."""
 
 
-def small_llama(tokenizer: PreTrainedTokenizerFast, hidden: int, layers: int, ends: list[int]) -> LlamaForCausalLM:
-    """An untrained Llama with tied embeddings and heads of 32 dimensions."""
+def token_id(tokenizer: PreTrainedTokenizerFast, token: Any) -> int:
+    """Id of one token."""
+    found = tokenizer.convert_tokens_to_ids(token)
+    assert isinstance(found, int)
+    return found
+
+
+def small_llama(tokenizer: PreTrainedTokenizerFast, hidden: int, layers: int, ends: list[str]) -> LlamaForCausalLM:
+    """An untrained Llama with tied embeddings and heads of 32 dimensions; `ends` stop a generation."""
+    pad, stops = token_id(tokenizer, tokenizer.pad_token), [token_id(tokenizer, token) for token in ends]
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=hidden,
@@ -55,13 +64,11 @@ def small_llama(tokenizer: PreTrainedTokenizerFast, hidden: int, layers: int, en
         max_position_embeddings=256,
         tie_word_embeddings=True,
         bos_token_id=None,
-        eos_token_id=ends[0],
-        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=stops[0],
+        pad_token_id=pad,
     )
     model = LlamaForCausalLM(config)
-    model.generation_config = GenerationConfig(
-        eos_token_id=ends, pad_token_id=tokenizer.pad_token_id, bos_token_id=None
-    )
+    model.generation_config = GenerationConfig(eos_token_id=stops, pad_token_id=pad, bos_token_id=None)
     return model
 
 
@@ -90,10 +97,10 @@ def sampler(
         prompt = tokenizer.apply_chat_template(conversation(story, rng), add_generation_prompt=True, tokenize=False)
         encoded = encode(response(story, mistakes if rng.random() < mistaken_share else Mistakes(), rng))
         ids = backend.encode(prompt, add_special_tokens=False).ids
-        end = [tokenizer.eos_token_id]
+        end = [token_id(tokenizer, tokenizer.eos_token)]
         return Encoded(ids + encoded.ids + end, [IGNORED] * len(ids) + encoded.labels + end)
 
-    return bucketed(sample, BATCH, tokenizer.pad_token_id, rng)
+    return bucketed(sample, BATCH, token_id(tokenizer, tokenizer.pad_token), rng)
 
 
 def build_teacher(
@@ -102,8 +109,7 @@ def build_teacher(
     """A teacher that also knows other segmentations of its text, and contexts with mistakes."""
     torch.manual_seed(1)
     rng = random.Random("teacher")
-    ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
-    model = small_llama(tokenizer, hidden=128, layers=4, ends=ends)
+    model = small_llama(tokenizer, hidden=128, layers=4, ends=["<|im_end|>", "<|endoftext|>"])
     backend = tokenizer.backend_tokenizer
     whole = dropout_split(backend, 0.0, rng)
     students = piecewise_split(backend, student_tokenizer.backend_tokenizer)
@@ -118,8 +124,7 @@ def build_student(tokenizer: PreTrainedTokenizerFast, steps: int, final_steps: i
     """A student that can solve the problems, but has come to like wrong results as much."""
     torch.manual_seed(2)
     rng = random.Random("student")
-    ends = tokenizer.convert_tokens_to_ids(["<end>"])
-    model = small_llama(tokenizer, hidden=128, layers=3, ends=ends)
+    model = small_llama(tokenizer, hidden=128, layers=3, ends=["<end>"])
     splits = [dropout_split(tokenizer.backend_tokenizer, rate, rng) for rate in (0.1, 0.3)]
     batches = sampler(tokenizer, rng, splits, 0.2, READ, 0.5, learn_mistakes=False, drill_share=0.4)
     train(model, batches, steps, learning_rate=3e-3)

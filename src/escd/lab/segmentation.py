@@ -60,7 +60,7 @@ def recut(tokenizer: Tokenizer, pieces: Pieces, split: Split) -> Encoded:
     for _, (start, end) in tokenizer.pre_tokenizer.pre_tokenize_str(text):
         at = start
         for token in split(text[start:end]):
-            after = at + len(tokenizer.id_to_token(token))
+            after = at + len(tokenizer.id_to_token(token) or "")
             learned = token == first(text[at:end]) and not any(wrong[at:after])
             found.ids.append(token)
             found.labels.append(token if learned else IGNORED)

@@ -47,10 +47,9 @@ def train(
 
     Each batch is ids and labels, see `collate`. Padding needs no mask: it stands on the right and no
     label, so causal attention never shows it to a token that is learned. The matrices of the layers
-    are trained with Muon, which needs about half of AdamW's steps here.
+    are trained with Muon, all else with AdamW.
     """
-    body = model.model.layers
-    matrices = [p for p in body.parameters() if p.dim() == 2]
+    matrices = [p for p in model.model.layers.parameters() if p.dim() == 2]
     others = [p for p in model.parameters() if all(p is not m for m in matrices)]
     optimizers = [
         torch.optim.Muon(matrices, lr=learning_rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),

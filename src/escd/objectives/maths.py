@@ -11,7 +11,7 @@ from torch import Tensor
 # Logits are kept at or above this in tiles, so that 0 * logit is 0; no real logit comes near.
 FLOOR = -1e30
 # A log-probability below this is an empty sum.
-UNREACHABLE = -1e29
+UNREACHABLE = -1e25
 
 
 def ragged(starts: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:

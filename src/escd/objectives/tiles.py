@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import AlignError
 from .base import Objective, Rows, Tile, TileLosses
-from .maths import FLOOR
+from .maths import FLOOR, UNREACHABLE
 
 # Rows of a low-precision head that are widened at a time.
 _WIDEN = 16384
@@ -47,7 +48,8 @@ class TiledLosses:
             student's hidden states, head weight and head bias.
         root, child, entropy, mass, completed: [A] per supervised row, in the order of `Rows.student`; see
             `TileLosses`. No gradient.
-        bad_student, bad_teacher: Positions in `Rows.student` and `Rows.teacher` whose logits are NaN or infinite.
+        bad_student, bad_teacher: Positions in `Rows.student` and `Rows.teacher` whose logits are NaN or infinite, or
+            give the teacher's choice no probability at all.
     """
 
     loss: Tensor
@@ -81,14 +83,42 @@ def tiled_losses(
         teacher_head: The teacher's head, a constant.
         denominator: Number of unmasked response tokens of the global batch (paper eq. 49).
         tile_bytes: Memory for the logits of one tile.
+
+    Raises:
+        AlignError: Heads smaller than their vocabularies, or not the rows that are needed.
     """
     index = torch.from_numpy(rows.student).to(student_hidden.device)
-    parts = _Parts(objective, rows, teacher_hidden.detach(), teacher_head, student_head, denominator, tile_bytes)
+    _check_shapes(objective, rows, student_hidden, student_head, teacher_hidden, teacher_head)
+    parts = _Parts(
+        objective, rows, teacher_hidden.detach(), teacher_head, student_head, denominator, tile_bytes,
+        torch.is_grad_enabled(),
+    )  # fmt: skip
     loss = _TiledLoss.apply(student_hidden[index], student_head.weight, student_head.bias, parts)
     out = parts.collected(loss.detach())
-    bad_s, bad_t = (torch.nonzero(~x.isfinite()).squeeze(1) for x in (out["student_log_z"], out["teacher_log_z"]))
+    # A set or token that the student holds impossible costs infinitely much; tiles keep logits above a floor instead.
+    hopeless = (out["root"] >= -UNREACHABLE) | (out["child"] >= -UNREACHABLE)
+    bad_s = torch.nonzero(~out["student_log_z"].isfinite() | hopeless).squeeze(1)
+    bad_t = torch.nonzero(~out["teacher_log_z"].isfinite()).squeeze(1)
     names = ("root", "child", "entropy", "mass", "completed")
     return TiledLosses(loss, *(out[name] for name in names), bad_student=bad_s, bad_teacher=bad_t)
+
+
+def _check_shapes(
+    objective: Objective,
+    rows: Rows,
+    student_hidden: Tensor,
+    student_head: Head,
+    teacher_hidden: Tensor,
+    teacher_head: Head,
+) -> None:
+    pair, needed = objective.pair, len(rows.teacher)
+    for who, head, vocab in (("student", student_head, pair.student), ("teacher", teacher_head, pair.teacher)):
+        if len(head.weight) < len(vocab):
+            raise AlignError(f"the {who}'s head has {len(head.weight)} rows, its vocabulary {len(vocab)} tokens")
+    if len(teacher_hidden) != needed:
+        raise AlignError(f"got {len(teacher_hidden)} teacher rows, not the {needed} of hidden[rows.teacher]")
+    if len(rows.student) and len(student_hidden) <= rows.student.max():
+        raise AlignError(f"row {rows.student.max()} is needed, but there are {len(student_hidden)} student rows")
 
 
 @dataclass
@@ -102,6 +132,7 @@ class _Parts:
     student_head: Head
     denominator: float | Tensor
     tile_bytes: int
+    with_gradient: bool
     figures: dict[str, list[Tensor]] = field(default_factory=dict)
     order: list[np.ndarray] = field(default_factory=list)
     teacher_order: list[np.ndarray] = field(default_factory=list)
@@ -153,7 +184,7 @@ class _TiledLoss(torch.autograd.Function):
         exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
         fast = _product_dtype(hidden, exact)
         student = Head(weight.detach(), bias, parts.student_head.scale, parts.student_head.softcap)
-        need_hidden, need_weight, need_bias = ctx.needs_input_grad[:3]
+        need_hidden, need_weight, need_bias = (x and parts.with_gradient for x in ctx.needs_input_grad[:3])
         grad_hidden = torch.zeros(hidden.shape, dtype=exact, device=device) if need_hidden else None
         grad_weight = torch.zeros(weight.shape, dtype=exact, device=device) if need_weight else None
         grad_bias = torch.zeros(weight.shape[0], dtype=exact, device=device) if need_bias else None
@@ -185,20 +216,27 @@ class _TiledLoss(torch.autograd.Function):
                 if grad_weight is not None:
                     _add_product(grad_weight, z, h.to(fast))
         scale = student.scale / parts.denominator
-        grads = ((grad_hidden, hidden), (grad_weight, weight), (grad_bias, bias))
-        ctx.save_for_backward(*(None if g is None or x is None else g.mul_(scale).to(x.dtype) for g, x in grads))
+        ctx.dtypes = (hidden.dtype, weight.dtype, None if bias is None else bias.dtype)
+        grads = (grad_hidden, grad_weight, grad_bias)
+        ctx.save_for_backward(*(None if g is None else g.mul_(scale) for g in grads))
         return loss / parts.denominator
 
     @staticmethod
     def backward(ctx, grad: Tensor):  # type: ignore[override]
-        # Nearly always 1: the trainer back-propagates the loss itself.
-        if bool(grad == 1):
-            return (*ctx.saved_tensors, None)
-        return (*(None if x is None else x * grad.to(x.dtype) for x in ctx.saved_tensors), None)
+        # Scaled before they are rounded: a loss scaler's factor is there to keep small gradients from underflow.
+        scaled = ctx.saved_tensors
+        if not bool(grad == 1):
+            scaled = (None if g is None else g * grad for g in scaled)
+        return (*(None if g is None else g.to(dtype) for g, dtype in zip(scaled, ctx.dtypes, strict=True)), None)
+
+
+def logits_of(head: Head, hidden: Tensor) -> Tensor:
+    """[C, n] logits of hidden states [n, H] in fp32, one column per row. For few rows: nothing is tiled."""
+    exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
+    return _logits(head, hidden.detach(), exact, _product_dtype(hidden, exact))
 
 
 def _logits(head: Head, hidden: Tensor, exact: torch.dtype, fast: torch.dtype) -> Tensor:
-    """[C, n] logits of n rows in `exact`, one column per row."""
     out = torch.empty(head.weight.shape[0], len(hidden), dtype=exact, device=hidden.device)
     columns = hidden.to(fast).t()
     for block, w in _blocks(head.weight.detach(), fast):

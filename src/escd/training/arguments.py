@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 from collections.abc import Sequence
@@ -64,15 +65,26 @@ class _Parser(TrlParser):
         return sorted({o for action in self._actions for o in action.option_strings if o.startswith("--")})
 
 
-def parse(argv: Sequence[str], prog: str = "escd distill") -> tuple[DistillArguments, ESCDConfig, ModelConfig, str]:
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for: arguments, trainer and student configuration, and the folder of the run.
+
+    `output_dir` is what a flag or a recipe names, None if neither does; `run` is the name of the recipe.
+    """
+
+    script: DistillArguments
+    training: ESCDConfig
+    model: ModelConfig
+    run: str
+    output_dir: str | None
+
+
+def parse(argv: Sequence[str], prog: str = "escd distill") -> Request:
     """Read flags and recipe.
 
     Args:
         argv: The flags. With neither a recipe nor a model, the quickstart recipe is taken.
         prog: Name for the help text.
-
-    Returns:
-        Arguments, trainer configuration, student configuration, and the name of the run.
 
     Raises:
         ConfigError: Unknown flag or key, a value of the wrong kind, an unreadable recipe.
@@ -82,13 +94,15 @@ def parse(argv: Sequence[str], prog: str = "escd distill") -> tuple[DistillArgum
     args = _split_equals(argv)
     if not {"--config", "--help", "-h", *_OWN_RUN}.intersection(args):
         args = ["--config", QUICKSTART, *args]
-    run = "run"
+    run, content = "run", {}
+    if args.count("--config") > 1:
+        raise ConfigError("--config is given twice; a run has one recipe")
     if "--config" in args:
         position = args.index("--config") + 1
         if position >= len(args) or args[position].startswith("--"):
             raise ConfigError("--config needs the path of a YAML recipe")
         recipe = find_recipe(args[position])
-        _check_keys(recipe, parser)
+        content = _read_recipe(recipe, parser)
         args[position] = str(recipe)
         run = recipe.stem
     try:
@@ -103,7 +117,8 @@ def parse(argv: Sequence[str], prog: str = "escd distill") -> tuple[DistillArgum
             raise ConfigError(f"unknown {kind} {word!r}{suggest(word, parser.known_flags(), full=False)}") from error
         raise ConfigError(first_line(error)) from error
     _require_all(script, training, model)
-    return script, training, model, run
+    named = "output_dir" in content or any(a.replace("-", "_") == "__output_dir" for a in args)
+    return Request(script, training, model, run, training.output_dir if named else None)
 
 
 _OWN_RUN = (
@@ -151,19 +166,59 @@ def recipes() -> dict[str, Path]:
     return {p.stem: p for p in sorted(folder.glob("*.yaml"))}
 
 
-def _check_keys(recipe: Path, parser: _Parser) -> None:
+class _UniqueKeys(yaml.SafeLoader):
+    """A loader that does not let the second of two equal keys win in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is there twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def _read_recipe(recipe: Path, parser: _Parser) -> dict[str, Any]:
+    """The content of a recipe, each value of a kind that its flag takes."""
     try:
-        content = yaml.safe_load(recipe.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        content = yaml.load(recipe.read_text(), _UniqueKeys)
+    except (yaml.YAMLError, UnicodeDecodeError, OSError, TypeError) as error:
         raise ConfigError(f"{recipe}: not readable as YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{recipe}: a recipe is a YAML mapping of flags to values")
-    known = {action.dest for action in parser._actions} | {"env"}
-    for key in content:
-        if key not in known:
-            raise ConfigError(f"{recipe}: unknown key {key!r}{suggest(str(key), sorted(known), full=False)}")
-    if not isinstance(content.get("env", {}), dict):
+    actions = {action.dest: action for action in parser._actions if action.dest != "help"}
+    env = content.get("env", {})
+    if not isinstance(env, dict) or any(isinstance(v, (dict, list)) for v in env.values()):
         raise ConfigError(f"{recipe}: env must be a mapping of environment variables to values")
+    for key, value in content.items():
+        if key == "env":
+            continue
+        if key not in actions:
+            raise ConfigError(f"{recipe}: unknown key {key!r}{suggest(str(key), sorted(actions), full=False)}")
+        if not _fits(parser, actions[key], value):
+            raise ConfigError(f"{recipe}: {key}: {value!r} is not a value for --{key}")
+    return content
+
+
+def _fits(parser: _Parser, action: Any, value: Any) -> bool:
+    """Whether a YAML value is one that the flag would take as text."""
+    if value is None:
+        return action.default is None
+    if isinstance(value, dict):
+        return action.dest in ESCDConfig._VALID_DICT_FIELDS
+    if isinstance(value, list):
+        return action.nargs == "+" and all(_fits_scalar(parser, action, v) for v in value)
+    return _fits_scalar(parser, action, value)
+
+
+def _fits_scalar(parser: _Parser, action: Any, value: Any) -> bool:
+    if isinstance(value, (dict, list)) or value is None:
+        return False
+    try:
+        converted = parser._get_value(action, str(value))
+    except argparse.ArgumentError:
+        return False
+    # YAML reads 1e-4 as text, which the flag turns into a number; a number is no text.
+    return not isinstance(converted, str) or isinstance(value, (str, bool)) or action.choices is not None
 
 
 def choose_output_dir(given: str | None, run: str, resume: str | bool | None) -> str:
@@ -182,20 +237,32 @@ def choose_output_dir(given: str | None, run: str, resume: str | bool | None) ->
         while os.path.isdir(folder) and os.listdir(folder):
             folder, number = f"runs/{run}-{number}", number + 1
         return folder
-    folder = given or f"runs/{run}"
-    if os.path.isfile(folder):
-        raise ConfigError(f"--output_dir {folder!r} is a file; name a folder")
+    folder = f"runs/{run}" if given is None else given
+    if not folder or os.path.isfile(folder):
+        raise ConfigError(f"--output_dir {folder!r} is no folder; name one")
     taken = os.path.isdir(folder) and bool(os.listdir(folder))
-    if resume is True and not any(Path(folder).glob("checkpoint-*/trainer_state.json")):
+    if resume is True and not any(_complete(p) for p in Path(folder).glob("checkpoint-*")):
         raise ConfigError(f"--resume_from_checkpoint: {folder!r} holds no complete checkpoint; start without it")
-    if isinstance(resume, str) and not os.path.isfile(os.path.join(resume, "trainer_state.json")):
-        raise ConfigError(f"--resume_from_checkpoint {resume!r} is no checkpoint (it has no trainer_state.json)")
+    if isinstance(resume, str):
+        if not _complete(Path(resume)):
+            missing = ", ".join(name for name in _CHECKPOINT if not (Path(resume) / name).is_file())
+            raise ConfigError(f"--resume_from_checkpoint {resume!r} is no checkpoint (it has no {missing})")
+        if Path(resume).resolve().parent != Path(folder).resolve():
+            raise ConfigError(f"--resume_from_checkpoint {resume!r} is not of the run in --output_dir {folder!r}")
     if taken and not resume:
         raise ConfigError(
             f"--output_dir {folder!r} holds another run; name a new folder, or continue it with "
             "--resume_from_checkpoint true"
         )
     return folder
+
+
+# Without one of these a run could not go on as it was.
+_CHECKPOINT = ("trainer_state.json", "optimizer.pt", "scheduler.pt")
+
+
+def _complete(checkpoint: Path) -> bool:
+    return all((checkpoint / name).is_file() for name in _CHECKPOINT)
 
 
 def resume_value(text: str | None) -> str | bool | None:

@@ -19,7 +19,7 @@ class ESCDConfig(DistillationConfig):
     """Arguments of an `ESCDTrainer`.
 
     Beyond `trl.DistillationConfig`. Two of its fields mean less here: `temperature` is that of sampling only, losses
-    are taken at temperature 1 (method section 1); `beta` is for objectives that have a divergence to choose.
+    are taken at temperature 1 (method section 1); `beta` must stay as it is, the divergence is part of the objective.
 
     Args:
         objective: Name of the objective.
@@ -78,6 +78,8 @@ class ESCDConfig(DistillationConfig):
             raise ConfigError(f"objective={self.objective!r} is unknown{suggest(self.objective, objective_names())}")
         if self.completion not in COMPLETIONS:
             raise ConfigError(f"completion={self.completion!r} is unknown{suggest(self.completion, COMPLETIONS)}")
+        if self.beta != 1.0:
+            raise ConfigError(f"beta={self.beta} has no effect: objective {self.objective!r} has one divergence")
         if self.child_weight < 0:
             raise ConfigError(f"child_weight={self.child_weight} must be at least 0")
         if self.tile_megabytes < 1:

@@ -10,7 +10,7 @@ import datasets
 from datasets import Dataset, IterableDataset
 
 from .. import lab
-from ..errors import ConfigError
+from ..errors import ConfigError, EscdError
 from .arguments import DistillArguments
 from .loading import first_line
 
@@ -35,9 +35,15 @@ def load_prompts(script: DistillArguments, seed: int) -> Dataset | IterableDatas
     if columns is not None and "prompt" not in columns:
         raise ConfigError(f"dataset {name!r} has no column 'prompt'; its columns are {', '.join(columns)}")
     checked = 0
-    for number, row in enumerate(data if isinstance(data, Dataset) else islice(data, 1)):
-        _check_prompt(row.get("prompt"), f"dataset {name!r}, row {number}")
-        checked += 1
+    try:
+        data = data.select_columns(["prompt"])
+        for number, row in enumerate(data if isinstance(data, Dataset) else islice(data, 1)):
+            _check_prompt(row["prompt"], f"dataset {name!r}, row {number}")
+            checked += 1
+    except EscdError:
+        raise
+    except Exception as error:  # a stream is only read now
+        raise ConfigError(f"dataset {name!r} cannot be read: {first_line(error)}") from error
     if not checked:
         raise ConfigError(f"dataset {name!r} is empty")
     return data
@@ -49,6 +55,8 @@ def _load(name: str, script: DistillArguments) -> Dataset | IterableDataset:
         if os.path.isfile(name):
             if ending not in _FORMATS:
                 raise ConfigError(f"dataset {name!r}: a local file must end in {', '.join(_FORMATS)}")
+            if script.dataset_config or script.dataset_train_split != "train":
+                raise ConfigError(f"dataset {name!r}: a local file has no configurations and only the split 'train'")
             if os.path.getsize(name) == 0:
                 raise ConfigError(f"dataset {name!r} is empty")
             return datasets.load_dataset(
@@ -72,11 +80,12 @@ def _load(name: str, script: DistillArguments) -> Dataset | IterableDataset:
 
 def _check_prompt(prompt: Any, where: str) -> None:
     if isinstance(prompt, str):
-        if not prompt:
+        if not prompt.strip():
             raise ConfigError(f"{where}: the prompt is empty")
         return
     messages = prompt if isinstance(prompt, list) else []
-    if not messages or not all(
-        isinstance(m, dict) and m.get("role") and m.get("content") is not None for m in messages
-    ):
-        raise ConfigError(f"{where}: a prompt is text or a list of messages with role and content, not {prompt!r:.80}")
+    fine = [isinstance(m, dict) and bool(m.get("role")) and isinstance(m.get("content"), str) for m in messages]
+    if not fine or not all(fine):
+        raise ConfigError(f"{where}: a prompt is text or messages with role and text content, not {str(prompt)[:80]}")
+    if messages[-1]["role"] == "assistant":
+        raise ConfigError(f"{where}: the prompt ends with an assistant message, so there is nothing to answer")

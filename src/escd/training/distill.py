@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
+import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +18,17 @@ import torch
 import transformers
 from accelerate.utils import broadcast_object_list
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
-from trl import ModelConfig, get_peft_config, get_quantization_config
+from trl import get_peft_config, get_quantization_config
 
 from .. import __version__, lab
-from ..errors import ConfigError
+from ..chat import render_prompt
+from ..errors import ConfigError, EscdError
 from ..evaluation import Score, sample, score
 from ..report import write_report
-from .arguments import DistillArguments, choose_output_dir, parse, resume_value
+from .arguments import DistillArguments, Request, choose_output_dir, parse, resume_value
 from .config import ESCDConfig, as_dict
 from .data import load_prompts
+from .loading import first_line
 from .progress import CompactProgress, close_bars
 from .trainer import ESCDTrainer
 
@@ -37,7 +42,8 @@ def main(argv: Sequence[str]) -> None:
     Raises:
         EscdError: Anything about flags, recipe, dataset, models or folders that the user can mend.
     """
-    script, training, model, run = parse(argv)
+    request = parse(argv)
+    script, training = request.script, request.training
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     transformers.utils.logging.disable_progress_bar()
     datasets.disable_progress_bars()
@@ -48,26 +54,65 @@ def main(argv: Sequence[str]) -> None:
     # One process decides: the others would find its folder taken.
     chosen = [""]
     if training.process_index == 0:
-        chosen = [choose_output_dir(_given(argv, training.output_dir), run, resume)]
+        chosen = [choose_output_dir(request.output_dir, request.run, resume)]
     training.output_dir = broadcast_object_list(chosen)[0]
     prompts = load_prompts(script, training.seed)
-    before = _folders(training.output_dir)
+    with _nothing_half_done(training.output_dir, keep=bool(resume) or training.process_index > 0) as progress:
+        trainer = progress.trainer = _trainer(request, prompts)
+        _Run(trainer, script, training, prompts).run(resume)
+
+
+@dataclasses.dataclass
+class _Progress:
+    """Whether a run has got anywhere."""
+
+    trainer: ESCDTrainer | None = None
+
+    @property
+    def steps(self) -> int:
+        return 0 if self.trainer is None else self.trainer.state.global_step
+
+
+@contextmanager
+def _nothing_half_done(folder: str, keep: bool) -> Iterator[_Progress]:
+    """A run that breaks off before its first step ends in one line and leaves nothing behind.
+
+    Args:
+        folder: Of the run.
+        keep: Whether the folder stays as it is: it was there before, or another process looks after it.
+    """
+    existing = _folders(folder)
+    progress = _Progress()
     try:
-        trainer = _trainer(script, training, model, prompts)
-    except BaseException:
-        # A run that could not begin leaves nothing behind.
-        for folder in _folders(training.output_dir)[len(before) :][::-1]:
-            if not os.listdir(folder):
-                os.rmdir(folder)
-        raise
-    _Run(trainer, script, training, prompts).run(resume)
+        try:
+            os.makedirs(folder, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise ConfigError(f"--output_dir {folder!r} cannot be written to: {error.strerror}") from error
+        yield progress
+    except BaseException as error:
+        if progress.trainer is not None:
+            close_bars(progress.trainer)
+        if progress.steps or keep:
+            raise
+        created = _folders(folder)[len(existing) :]
+        for entry in os.scandir(folder) if os.path.isdir(folder) else ():
+            shutil.rmtree(entry) if entry.is_dir() else os.unlink(entry)
+        for made in reversed(created):
+            if not os.listdir(made):  # another run may have put its folder beside this one
+                os.rmdir(made)
+        if isinstance(error, EscdError) or not isinstance(error, Exception):
+            raise
+        # What libraries say of an option or a model before anything was trained is about what the user gave.
+        raise ConfigError(f"the run cannot start: {type(error).__name__}: {first_line(error)}") from error
 
 
 class _Run:
     """A trainer, the folder that it writes to, and what is told about it."""
 
     def __init__(self, trainer: ESCDTrainer, script: DistillArguments, training: ESCDConfig, prompts: Any):
-        self.trainer, self.script, self.training = trainer, script, training
+        self.trainer, self.script, self.training, self.prompts = trainer, script, training, prompts
         self.folder = Path(str(training.output_dir))
         self.main = trainer.is_world_process_zero()
         self.settings = {
@@ -78,13 +123,15 @@ class _Run:
 
     def run(self, resume: str | bool | None) -> None:
         """Evaluate, train, save, evaluate, report."""
+        if resume:
+            self.require_same_run()
+        self.require_enough_prompts()
+        self.require_templates()
         before = self.evaluate("before", keep=bool(resume))
         self.describe(before, None)
-        try:
-            self.trainer.train(resume_from_checkpoint=resume)
-        except BaseException:
-            close_bars(self.trainer)
-            raise
+        self.trainer.train(resume_from_checkpoint=resume)
+        if not self.trainer.state.global_step:
+            raise ConfigError("not one step was trained; raise --max_steps or --num_train_epochs")
         self.trainer.save_model(str(self.folder))
         self.trainer.save_state()
         self.trainer.create_model_card(Path(self.folder).name, dataset_name=self.script.dataset_name)
@@ -96,6 +143,43 @@ class _Run:
         if self.training.push_to_hub:
             self.trainer.push_to_hub(dataset_name=self.script.dataset_name)
         self.trainer.end()
+
+    def require_same_run(self) -> None:
+        """Raise unless this run is the one that its folder describes."""
+        path = self.folder / "run.json"
+        if not path.is_file():
+            return
+        before = json.loads(path.read_text())
+        for name, value in self.identity().items():
+            if before.get(name, value) != value:
+                raise ConfigError(
+                    f"--output_dir {str(self.folder)!r} holds a run with {name} {before[name]!r}, not {value!r}; "
+                    "resume with the same, or start in a new folder"
+                )
+
+    def require_enough_prompts(self) -> None:
+        """Raise if the prompts do not fill one step: nothing would be trained."""
+        args, prompts = self.training, self.settings["prompts"]
+        batch = args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size
+        if isinstance(prompts, int) and prompts < batch:
+            raise ConfigError(
+                f"dataset {self.script.dataset_name!r} has {prompts} prompts, but one step takes {batch}; lower "
+                "--per_device_train_batch_size or --gradient_accumulation_steps"
+            )
+
+    def require_templates(self) -> None:
+        """Raise unless both models can render the first prompt."""
+        trainer, prompt = self.trainer, next(iter(self.prompts))["prompt"]
+        render_prompt(trainer.processing_class, prompt, as_dict(trainer.chat_template_kwargs))
+        render_prompt(trainer.teacher_tokenizer, prompt, trainer.teacher_template_kwargs)
+
+    def identity(self) -> dict[str, Any]:
+        """What a resumed run must have in common with the one that it continues."""
+        return {
+            "student": self.trainer.student_name, "teacher": self.trainer.teacher_name,
+            "objective": self.training.objective, "options": self.training.objective_options(),
+            "dataset": self.script.dataset_name,
+        }  # fmt: skip
 
     def evaluate(self, when: str, keep: bool = False) -> Score | None:
         """Sample the held-out problems of the evaluation task; a resumed run keeps the answers it has."""
@@ -141,8 +225,7 @@ class _Run:
             "after": after and dataclasses.asdict(after),
         }  # fmt: skip
         content = {
-            "student": trainer.student_name, "teacher": trainer.teacher_name, "objective": self.training.objective,
-            "options": self.training.objective_options(), "settings": self.settings, "version": __version__,
+            **self.identity(), "settings": self.settings, "version": __version__,
             "overlap": {
                 "shared": overlap.shared, "teacher_vocabulary": len(trainer.teacher_vocab),
                 "student_vocabulary": len(trainer.student_vocab),
@@ -164,9 +247,10 @@ class _Run:
         print("\n".join(lines))
 
 
-def _trainer(script: DistillArguments, training: ESCDConfig, model: ModelConfig, prompts: Any) -> ESCDTrainer:
-    student = _LAB.get(str(model.model_name_or_path), str(model.model_name_or_path))
-    teacher = _LAB.get(str(training.teacher_model_name_or_path), str(training.teacher_model_name_or_path))
+def _trainer(request: Request, prompts: Any) -> ESCDTrainer:
+    script, training, model = request.script, request.training, request.model
+    names = str(model.model_name_or_path), str(training.teacher_model_name_or_path)
+    student, teacher = (_LAB.get(name, os.path.expanduser(name)) for name in names)
     training.model_init_kwargs = {
         "revision": model.model_revision, "attn_implementation": model.attn_implementation, "dtype": model.dtype,
         **as_dict(training.model_init_kwargs),
@@ -178,22 +262,13 @@ def _trainer(script: DistillArguments, training: ESCDConfig, model: ModelConfig,
         peft_config=get_peft_config(model), quantization_config=get_quantization_config(model),
     )  # fmt: skip
     # Cards and reports call the models what the user calls them.
-    trainer.student_name, trainer.teacher_name = (
-        str(model.model_name_or_path),
-        str(training.teacher_model_name_or_path),
-    )
+    trainer.student_name, trainer.teacher_name = names
     trainer.dataset_name = script.dataset_name
     if any(isinstance(c, ProgressCallback) for c in trainer.callback_handler.callbacks):
         trainer.remove_callback(ProgressCallback)
         trainer.add_callback(CompactProgress)
     trainer.remove_callback(PrinterCallback)
     return trainer
-
-
-def _given(argv: Sequence[str], value: str | None) -> str | None:
-    """The output folder if a flag or a recipe names it; transformers has a default of its own."""
-    named = any(a.split("=")[0].replace("-", "_") == "__output_dir" for a in argv)
-    return value if named or (value and value != "trainer_output") else None
 
 
 def _folders(path: str) -> list[str]:

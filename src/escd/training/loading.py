@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from ..errors import ConfigError, StudentError, TeacherError, VocabError
+from ..objectives.tiles import logits_of
+from ..teachers import Conversation
+from ..teachers.local import head_of, last_hidden
 from ..vocab import ByteVocab
 
 
@@ -44,21 +48,39 @@ def load_tokenizer(name: str, who: str, **kwargs: Any) -> PreTrainedTokenizerBas
 
 
 def check_head(model: Any, vocab: ByteVocab, who: str, name: str) -> None:
-    """Raise unless the lm_head has a row for every token id.
+    """Raise unless the lm_head has a row for every token id and gives the model's logits.
 
     Raises:
-        TeacherError, StudentError: It has fewer.
+        TeacherError, StudentError: It has fewer rows, or the model does something to its logits that `head_of` does
+            not know.
         VocabError: The tokenizer has no stop token.
     """
-    rows = model.get_output_embeddings().weight.shape[0]
+    error = TeacherError if who == "teacher" else StudentError
+    head = head_of(model)
+    rows = len(head.weight)
     if rows < len(vocab):
-        error = TeacherError if who == "teacher" else StudentError
         raise error(
             f"{who} {name!r}: its lm_head has {rows} rows but its tokenizer has {len(vocab)} ids; this tokenizer "
             "belongs to another model, or call model.resize_token_embeddings"
         )
     if vocab.preferred_stop is None:
         raise VocabError(f"{who} {name!r}: its tokenizer has no stop token; set its eos_token")
+    with torch.no_grad():
+        was_training = model.training
+        model.eval()
+        ids = [i for i, b in enumerate(vocab.token_bytes[:1000]) if b is not None][:4] or [0]
+        hidden, _ = last_hidden(model, [Conversation(ids, [])])
+        device = model.get_input_embeddings().weight.device
+        expected = model(input_ids=torch.tensor([ids], device=device)).logits[0].float()
+        found = logits_of(head, hidden[0]).T.to(expected.device)
+        model.train(was_training)
+    # NaN is not what is asked here: a step names the row.
+    off = (found - expected).abs().max()
+    if bool(off > 0.03 * expected.abs().max() + 1e-3):
+        raise error(
+            f"{who} {name!r}: {type(model).__name__} changes its logits after the lm_head in a way that is not "
+            f"supported (off by {float(off):.2g})"
+        )
 
 
 def first_line(error: BaseException) -> str:

@@ -22,7 +22,7 @@ from .. import align, objective
 from ..chat import Bridge, render_prompt, stop_warning
 from ..errors import AlignError, ConfigError, StudentError, TeacherError
 from ..objectives.base import Rows
-from ..objectives.tiles import tiled_losses
+from ..objectives.tiles import logits_of, tiled_losses
 from ..pair import TokenizerPair
 from ..teachers import Conversation, LocalTeacher
 from ..teachers.local import head_of, last_hidden
@@ -149,8 +149,12 @@ class ESCDTrainer(DistillationTrainer):
         self.objective = objective(args.objective, self.pair, **args.objective_options())
         # Every stop id ends a rollout, the chat template's included.
         self.eos_token_ids = list(self.student_vocab.stop_ids)
-        self.generation_config.eos_token_id = self.eos_token_ids
-        self.generation_kwargs["eos_token_id"] = self.eos_token_ids
+        # Rows of a padded head are no tokens: sampling one would end in an id that nothing can spell.
+        columns = student.get_output_embeddings().weight.shape[0]
+        padding = [*(self.generation_kwargs.get("suppress_tokens") or []), *range(len(self.student_vocab), columns)]
+        for name, value in (("eos_token_id", self.eos_token_ids), ("suppress_tokens", padding or None)):
+            setattr(self.generation_config, name, value)
+            self.generation_kwargs[name] = value
 
     def _prepare_teacher(self, teacher_model: PreTrainedModel) -> None:
         teacher_model.requires_grad_(False)
@@ -181,7 +185,7 @@ class ESCDTrainer(DistillationTrainer):
         where = "in the middle of a response"
         for number, ids in enumerate(prompt_ids):
             hidden, _ = last_hidden(model, [Conversation(ids, [])])
-            bad = torch.nonzero(~hidden[0].isfinite().all(-1))
+            bad = torch.nonzero(~logits_of(head_of(model), hidden[0]).isfinite().all(0))
             if len(bad):
                 where = f"at prompt {number} of this step, row {int(bad[0])}"
                 break
