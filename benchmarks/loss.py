@@ -84,9 +84,11 @@ def uld(setting: Setting):
     from trl.experimental.gold import GOLDConfig
     from trl.experimental.gold.gold_trainer import ULDLoss
 
-    wrapped = [PreTrainedTokenizerFast(tokenizer_object=t) for t in setting.tokenizers]
-    for t in wrapped:
-        t.add_special_tokens({"eos_token": "<eos>", "pad_token": "<eos>"})
+    # It reads only the vocabularies; a token of theirs stands in for EOS and pad.
+    wrapped = [
+        PreTrainedTokenizerFast(tokenizer_object=t, eos_token=t.id_to_token(0), pad_token=t.id_to_token(0))
+        for t in setting.tokenizers
+    ]
     config = GOLDConfig(
         "unused", use_uld_loss=True, uld_use_hybrid_loss=True, use_extended_uld=True, use_cpu=True, bf16=False
     )

@@ -160,8 +160,8 @@ def main() -> None:
         for file in folder.iterdir():
             file.chmod(0o644)
         model.float()
-        greedy = accuracy(model, tokenizer, held_out)
-        sampled = accuracy(model, tokenizer, held_out, samples=4)
+        greedy = accuracy(model, tokenizer, held_out).accuracy
+        sampled = accuracy(model, tokenizer, held_out, samples=4).accuracy
         print(f"{name}: greedy {greedy:.3f}, sampled avg@4 {sampled:.3f} on {len(held_out)} problems")
 
 
