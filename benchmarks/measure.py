@@ -19,9 +19,9 @@ import torch
 def median_seconds(functions: dict[str, Callable[[], object]], runs: int = 5) -> dict[str, float]:
     """Median wall time of each function, run in turn so that a drift of the machine meets all of them."""
     times: dict[str, list[float]] = {name: [] for name in functions}
+    gc.collect()
     for number in range(runs + 1):
         for name, function in functions.items():
-            gc.collect()
             start = time.perf_counter()
             function()
             if number:

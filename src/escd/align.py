@@ -78,13 +78,17 @@ def align(pair: TokenizerPair, student_ids: Sequence[int] | Any, teacher_ids: Se
     (starts_s, bytes_s), (starts_t, bytes_t) = _stream(pair.student, ids_s), _stream(pair.teacher, ids_t)
     common = _common_prefix(bytes_s, bytes_t)
     # Of several teacher rows at one offset (a token without bytes stands there) the first is the root's.
-    row_t = np.searchsorted(starts_t, starts_s)
-    status = np.full(len(ids_s), INTERIOR, np.int8)
-    status[np.append(starts_t, -1)[row_t] == starts_s] = ROOT
-    status[(row_t == len(ids_t)) & (starts_s >= len(bytes_t))] = NO_TEACHER_ROW
-    status[starts_s > common] = DIVERGED
+    row_at = np.full(max(len(bytes_s), len(bytes_t)) + 1, -1)
+    row_at[starts_t[::-1]] = np.arange(len(ids_t))[::-1]
+    row_t = row_at[starts_s]
+    status = np.where(row_t >= 0, np.int8(ROOT), np.int8(INTERIOR))
+    if len(starts_t) == 0 or starts_t[-1] < len(bytes_t):
+        status[(row_t < 0) & (starts_s >= len(bytes_t))] = NO_TEACHER_ROW
+    if common < len(bytes_s):
+        status[starts_s > common] = DIVERGED
     rows_s = np.flatnonzero(status == ROOT)
-    roots = np.stack([rows_s, row_t[rows_s]], axis=1)
+    roots = np.empty((len(rows_s), 2), np.int64)
+    roots[:, 0], roots[:, 1] = rows_s, row_t[rows_s]
     return Alignment(ids_s, ids_t, roots, status, starts_s, common, (len(bytes_s), len(bytes_t)))
 
 
@@ -101,8 +105,15 @@ def _stream(vocab: ByteVocab, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     sizes = vocab.byte_lengths[ids]
     ends = np.cumsum(sizes)
     starts = ends - sizes
-    places = np.repeat(vocab.byte_starts[ids] - starts, sizes)
-    return starts, vocab.blob[places + np.arange(len(places))]
+    if not len(ids) or not ends[-1]:
+        return starts, np.zeros(0, np.uint8)
+    # Where in the blob each byte lies: one further than the one before, or at the start of the next token.
+    spelled = np.flatnonzero(sizes)
+    first = vocab.byte_starts[ids[spelled]]
+    steps = np.ones(ends[-1], np.int64)
+    steps[starts[spelled]] = np.diff(first, prepend=0)
+    steps[starts[spelled[1:]]] -= sizes[spelled[:-1]] - 1
+    return starts, vocab.blob[np.cumsum(steps)]
 
 
 def _common_prefix(a: np.ndarray, b: np.ndarray) -> int:

@@ -43,6 +43,7 @@ def main(pair, output, batch, accumulation, kind="full"):
         model = trainer.accelerator.unwrap_model(trainer.model)
         state = {n: p.detach().clone() for n, p in model.named_parameters() if p.requires_grad}
         save_file(state, f"{output}/trained.safetensors")
+    trainer.accelerator.wait_for_everyone()
     trainer.end()
 
 

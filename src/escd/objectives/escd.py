@@ -63,29 +63,32 @@ class ESCD(Objective):
 
     def rows(self, alignment: Alignment) -> Rows:
         """See `Objective.rows`."""
-        ids = alignment.student_ids
+        ids, status = alignment.student_ids, alignment.status
         n = len(ids)
-        row_s, row_t = alignment.roots.T
-        is_root = np.zeros(n, bool)
-        is_root[row_s] = True
-        blank = is_root & self.pair.student.is_blank[ids] if self.mask_whitespace_roots else np.zeros(n, bool)
-        is_root &= ~blank
-        opens = (self.sets.count[ids[row_s]] > 0) & (row_s + 1 < n)
-        opens[opens] = alignment.status[row_s[opens] + 1] != DIVERGED
-        needed = is_root[row_s] | opens
+        row_s, row_t = np.ascontiguousarray(alignment.roots.T)
+        blank = np.zeros(n, bool)
+        if self.mask_whitespace_roots:
+            blank[row_s] = self.pair.student.is_blank[ids[row_s]]
+        # Roots whose sampled token opens groups, with a child row in this response that is supervised.
+        opens = self.sets.count[ids[row_s]] > 0
+        if len(row_s) and row_s[-1] + 1 == n:
+            opens[-1] = False
+        parent = np.flatnonzero(opens)
+        parent = parent[status[row_s[parent] + 1] != DIVERGED]
+        has_root = ~blank[row_s]
+        needed = has_root.copy()
+        needed[parent] = True
         index = np.cumsum(needed) - 1
-        root = np.full(n, -1, np.int64)
-        root[row_s] = np.where(is_root[row_s], index, -1)
-        child = np.full(n, -1, np.int64)
-        child[row_s[opens] + 1] = index[opens]
-        action = np.full(n, -1, np.int64)
-        action[row_s[opens] + 1] = ids[row_s[opens]]
-        active = np.flatnonzero((root >= 0) | (child >= 0))
+        root, child, action = np.full((3, n), -1)
+        root[row_s] = np.where(has_root, index, -1)
+        child_row = row_s[parent] + 1
+        child[child_row] = index[parent]
+        action[child_row] = ids[row_s[parent]]
         idle = (root < 0) & (child < 0)
-        status = alignment.status
+        active = np.flatnonzero(~idle)
         counts = Counter(
-            root=int(is_root.sum()),
-            child=int(opens.sum()),
+            root=int(has_root.sum()),
+            child=len(parent),
             blank=int((idle & blank).sum()),
             interior=int((idle & (status == INTERIOR)).sum()),
             no_teacher_row=int((idle & (status == NO_TEACHER_ROW)).sum()),
