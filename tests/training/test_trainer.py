@@ -52,6 +52,7 @@ def test_what_a_step_logs(pair_dir, tmp_path):
     assert row["rows/none"] == pytest.approx(sum(v for k, v in row.items() if k.startswith("rows/none/")))
     run.save_model()
     student = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert student.generation_config.eos_token_id == list(run.student_vocab.stop_ids)
     assert len(AutoTokenizer.from_pretrained(tmp_path)) == student.config.vocab_size
 
 

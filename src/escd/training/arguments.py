@@ -241,8 +241,10 @@ def choose_output_dir(given: str | None, run: str, resume: str | bool | None) ->
     if not folder or os.path.isfile(folder):
         raise ConfigError(f"--output_dir {folder!r} is no folder; name one")
     taken = os.path.isdir(folder) and bool(os.listdir(folder))
-    if resume is True and not any(_complete(p) for p in Path(folder).glob("checkpoint-*")):
-        raise ConfigError(f"--resume_from_checkpoint: {folder!r} holds no complete checkpoint; start without it")
+    if resume is True and last_checkpoint(folder) is None:
+        raise ConfigError(
+            f"--resume_from_checkpoint: {folder!r} holds no complete checkpoint; start without it, in a new folder"
+        )
     if isinstance(resume, str):
         if not _complete(Path(resume)):
             missing = ", ".join(name for name in _CHECKPOINT if not (Path(resume) / name).is_file())
@@ -259,6 +261,12 @@ def choose_output_dir(given: str | None, run: str, resume: str | bool | None) ->
 
 # Without one of these a run could not go on as it was.
 _CHECKPOINT = ("trainer_state.json", "optimizer.pt", "scheduler.pt")
+
+
+def last_checkpoint(folder: str) -> str | None:
+    """The newest complete checkpoint of a run; one that was cut off while it was written does not count."""
+    found = [p for p in Path(folder).glob("checkpoint-*") if p.name[11:].isdigit() and _complete(p)]
+    return str(max(found, key=lambda p: int(p.name[11:]))) if found else None
 
 
 def _complete(checkpoint: Path) -> bool:

@@ -25,7 +25,7 @@ from ..chat import render_prompt
 from ..errors import ConfigError, EscdError
 from ..evaluation import Score, sample, score
 from ..report import write_report
-from .arguments import DistillArguments, Request, choose_output_dir, parse, resume_value
+from .arguments import DistillArguments, Request, choose_output_dir, last_checkpoint, parse, resume_value
 from .config import ESCDConfig, as_dict
 from .data import load_prompts
 from .loading import first_line
@@ -56,6 +56,8 @@ def main(argv: Sequence[str]) -> None:
     if training.process_index == 0:
         chosen = [choose_output_dir(request.output_dir, request.run, resume)]
     training.output_dir = broadcast_object_list(chosen)[0]
+    if resume is True:
+        resume = last_checkpoint(training.output_dir)
     prompts = load_prompts(script, training.seed)
     with _nothing_half_done(training.output_dir, keep=bool(resume) or training.process_index > 0) as progress:
         trainer = progress.trainer = _trainer(request, prompts)

@@ -149,6 +149,8 @@ class ESCDTrainer(DistillationTrainer):
         self.objective = objective(args.objective, self.pair, **args.objective_options())
         # Every stop id ends a rollout, the chat template's included.
         self.eos_token_ids = list(self.student_vocab.stop_ids)
+        # So does it in whatever runs the trained student.
+        student.generation_config.eos_token_id = self.eos_token_ids
         # Rows of a padded head are no tokens: sampling one would end in an id that nothing can spell.
         columns = student.get_output_embeddings().weight.shape[0]
         padding = [*(self.generation_kwargs.get("suppress_tokens") or []), *range(len(self.student_vocab), columns)]
