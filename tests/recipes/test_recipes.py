@@ -1,6 +1,8 @@
 """Every recipe runs for two steps, from the command line, and leaves what the README promises."""
 
 import json
+import tomllib
+from pathlib import Path
 
 import pytest
 import yaml
@@ -20,6 +22,11 @@ SHORT = [
 def test_recipe_is_a_mapping_of_known_flags(name):
     content = yaml.safe_load(recipes()[name].read_text())
     assert {"model_name_or_path", "teacher_model_name_or_path", "dataset_name"} <= set(content)
+
+
+def test_the_wheel_takes_the_recipes_along():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"] == {"recipes": "escd/recipes"}
 
 
 @pytest.mark.slow

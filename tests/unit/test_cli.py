@@ -288,6 +288,13 @@ def test_only_the_same_run_is_resumed(run, pair_dir, tmp_path):
     code, err = run(output_dir="other", resume_from_checkpoint="out/checkpoint-1")
     assert code == 2
     assert "not of the run" in err
+    damaged = run.work / "out" / "checkpoint-1" / "optimizer.pt"
+    good = damaged.read_bytes()
+    damaged.write_bytes(b"damaged")
+    code, err = run(resume_from_checkpoint="true", max_steps=2)
+    assert code == 2
+    assert "cannot go on" in err.splitlines()[-1]
+    damaged.write_bytes(good)
     # A checkpoint that was cut off while it was written is passed over.
     (run.work / "out" / "checkpoint-9").mkdir()
     (run.work / "out" / "checkpoint-9" / "model.safetensors").write_bytes(b"half")

@@ -249,7 +249,7 @@ def choose_output_dir(given: str | None, run: str, resume: str | bool | None) ->
         if not _complete(Path(resume)):
             missing = ", ".join(name for name in _CHECKPOINT if not (Path(resume) / name).is_file())
             raise ConfigError(f"--resume_from_checkpoint {resume!r} is no checkpoint (it has no {missing})")
-        if Path(resume).resolve().parent != Path(folder).resolve():
+        if not Path(resume).name[11:].isdigit() or Path(resume).resolve().parent != Path(folder).resolve():
             raise ConfigError(f"--resume_from_checkpoint {resume!r} is not of the run in --output_dir {folder!r}")
     if taken and not resume:
         raise ConfigError(

@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> None:
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # it logs tracebacks of errors that it also raises
     if script.torch_threads:
         torch.set_num_threads(script.torch_threads)
-    resume = resume_value(training.resume_from_checkpoint)
+    resume: Any = resume_value(training.resume_from_checkpoint)
     # One process decides: the others would find its folder taken.
     chosen = [""]
     if training.process_index == 0:
@@ -59,25 +59,28 @@ def main(argv: Sequence[str]) -> None:
     if resume is True:
         resume = last_checkpoint(training.output_dir)
     prompts = load_prompts(script, training.seed)
-    with _nothing_half_done(training.output_dir, keep=bool(resume) or training.process_index > 0) as progress:
+    keep = resume is not None or training.process_index > 0
+    with _nothing_half_done(training.output_dir, keep) as progress:
         trainer = progress.trainer = _trainer(request, prompts)
+        progress.start = int(Path(resume).name[11:]) if resume else 0
         _Run(trainer, script, training, prompts).run(resume)
 
 
 @dataclasses.dataclass
 class _Progress:
-    """Whether a run has got anywhere."""
+    """How far a run has got: the step of the checkpoint that it starts from, and the trainer that counts on."""
 
+    start: int = 0
     trainer: ESCDTrainer | None = None
 
     @property
-    def steps(self) -> int:
-        return 0 if self.trainer is None else self.trainer.state.global_step
+    def moved(self) -> bool:
+        return self.trainer is not None and self.trainer.state.global_step > self.start
 
 
 @contextmanager
 def _nothing_half_done(folder: str, keep: bool) -> Iterator[_Progress]:
-    """A run that breaks off before its first step ends in one line and leaves nothing behind.
+    """A run that breaks off before it has trained a step ends in one line; a new one leaves nothing behind.
 
     Args:
         folder: Of the run.
@@ -96,18 +99,18 @@ def _nothing_half_done(folder: str, keep: bool) -> Iterator[_Progress]:
     except BaseException as error:
         if progress.trainer is not None:
             close_bars(progress.trainer)
-        if progress.steps or keep:
+        if progress.moved:
             raise
-        created = _folders(folder)[len(existing) :]
-        for entry in os.scandir(folder) if os.path.isdir(folder) else ():
-            shutil.rmtree(entry) if entry.is_dir() else os.unlink(entry)
-        for made in reversed(created):
-            if not os.listdir(made):  # another run may have put its folder beside this one
-                os.rmdir(made)
+        if not keep:
+            for entry in os.scandir(folder) if os.path.isdir(folder) else ():
+                shutil.rmtree(entry) if entry.is_dir() else os.unlink(entry)
+            for made in reversed(_folders(folder)[len(existing) :]):
+                if not os.listdir(made):  # another run may have put its folder beside this one
+                    os.rmdir(made)
         if isinstance(error, EscdError) or not isinstance(error, Exception):
             raise
         # What libraries say of an option or a model before anything was trained is about what the user gave.
-        raise ConfigError(f"the run cannot start: {type(error).__name__}: {first_line(error)}") from error
+        raise ConfigError(f"the run cannot go on: {type(error).__name__}: {first_line(error)}") from error
 
 
 class _Run:
@@ -123,7 +126,7 @@ class _Run:
             **_changed(training),
         }
 
-    def run(self, resume: str | bool | None) -> None:
+    def run(self, resume: str | None) -> None:
         """Evaluate, train, save, evaluate, report."""
         if resume:
             self.require_same_run()
