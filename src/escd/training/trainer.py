@@ -8,6 +8,7 @@ into a loss; TRL and accelerate do the rest.
 from __future__ import annotations
 
 import textwrap
+import time
 from collections import Counter
 from typing import Any
 
@@ -297,6 +298,14 @@ class ESCDTrainer(DistillationTrainer):
             self._sums[mode].clear()
             self._clock.seconds.clear()
         super().log(logs, start_time)
+
+    def end(self) -> None:
+        """See `transformers.Trainer.end`."""
+        super().end()
+        if self.accelerator.num_processes > 1 and self.accelerator.device.type == "cpu":
+            # gloo's thread needs the interpreter to drop its last collective. If the process group is freed before it
+            # has, both wait for each other for good.
+            time.sleep(0.5)
 
     # -- saving -------------------------------------------------------------------------------------------------
 
