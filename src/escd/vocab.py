@@ -62,9 +62,9 @@ class ByteVocab:
         wrong = next((b for b in token_bytes if b is not None and not isinstance(b, (bytes, bytearray))), None)
         if wrong is not None:
             raise VocabError(f"token bytes are bytes or None, not {wrong!r}")
-        self.token_bytes: tuple[bytes | None, ...] = tuple(
+        self.token_bytes: list[bytes | None] = [
             bytes(b) if b and i not in terminal else None for i, b in enumerate(token_bytes)
-        )
+        ]
         self.stop_ids = stops
         self.encoder = encoder
         self.special_tokens = {int(i): str(text) for i, text in (special_tokens or {}).items()}

@@ -79,7 +79,7 @@ def test_a_tokenizer_that_loses_bytes_is_refused(tokenizer):
 
 def test_constructor():
     vocab = escd.ByteVocab([b"a", None, b"", b"stop"], stop_ids=[3])
-    assert vocab.token_bytes == (b"a", None, None, None)
+    assert vocab.token_bytes == [b"a", None, None, None]
     assert vocab.preferred_stop == 3
     assert escd.ByteVocab([b"a", None], [1]) == escd.ByteVocab([b"a", None], [1])
     assert escd.ByteVocab([b"a", None], [1]) != escd.ByteVocab([b"b", None], [1])
