@@ -63,6 +63,7 @@ def test_wrong_values(run):
     fails(run, eval_samples=0, says="eval_samples")
     fails(run, lr_scheduler_type="cosinus", says="cosinus")
     fails(run, model_init_kwargs="{bad json", says="")
+    fails(run, deepspeed="nowhere.json", says="deepspeed")
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def parse(argv: Sequence[str], prog: str = "escd distill") -> Request:
         script, training, model = parser.parse_args_and_config(args)  # type: ignore[misc]
     except EscdError:
         raise
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, ImportError, OSError, RuntimeError) as error:
         unknown = re.search(r"not used by the HfArgumentParser: \['([^']*)'", str(error))
         if unknown:
             word = unknown.group(1)
