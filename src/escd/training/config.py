@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from trl import DistillationConfig
@@ -35,7 +35,7 @@ class ESCDConfig(DistillationConfig):
         ConfigError: An option value that no objective knows.
     """
 
-    _VALID_DICT_FIELDS = [*DistillationConfig._VALID_DICT_FIELDS, "teacher_chat_template_kwargs"]  # noqa: RUF012
+    _VALID_DICT_FIELDS: ClassVar = [*DistillationConfig._VALID_DICT_FIELDS, "teacher_chat_template_kwargs"]
 
     objective: str = field(default="escd", metadata={"help": "Name of the objective."})
     child_weight: float = field(default=1.0, metadata={"help": "Weight of the child loss (paper eq. 10)."})

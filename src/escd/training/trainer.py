@@ -10,7 +10,7 @@ from __future__ import annotations
 import textwrap
 import time
 from collections import Counter
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from accelerate.logging import get_logger
@@ -60,9 +60,9 @@ class ESCDTrainer(DistillationTrainer):
     model: Any
     accelerator: Any
 
-    _tag_names = ["trl", "escd", "distillation"]  # noqa: RUF012
+    _tag_names: ClassVar = ["trl", "escd", "distillation"]
     _name = "ESCD"
-    _paper = {  # noqa: RUF012
+    _paper: ClassVar = {
         "title": "Beyond Token Alignment: Event Completion for Cross-Tokenizer On-Policy Distillation",
         "id": "2609.34738",
         "citation": textwrap.dedent(CITATION),
