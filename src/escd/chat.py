@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from .errors import ConfigError, VocabError
-from .families import describe
+from .families import configured_eos, describe
 from .vocab import ByteVocab
 
 # `surrogateescape` turns a byte that is no UTF-8 into one of these code points.
@@ -158,10 +156,9 @@ class Bridge:
 def stop_warning(hf_tokenizer: Any, vocab: ByteVocab, generation_config: Any, who: str) -> str | None:
     """What to tell the user when tokenizer, generation config and chat template disagree on what ends a response."""
     eos = getattr(hf_tokenizer, "eos_token_id", None)
-    configured = getattr(generation_config, "eos_token_id", None)
     sets = {
         "tokenizer": {eos} - {None},
-        "generation config": set(np.atleast_1d(configured).tolist()) if configured is not None else set(),
+        "generation config": set(configured_eos(generation_config)),
     }
     union = set(vocab.stop_ids)
     if all(s == union for s in sets.values() if s):

@@ -179,11 +179,6 @@ class TokenizerPair:
         v_s, v_t = len(student), len(teacher)
         return Overlap(count, count / max(v_t, 1), count / max(v_s, 1), count / max(v_s + v_t - count, 1))
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """Names this pair of vocabularies (and the format of its tables) in the cache."""
-        return _fingerprint(self.student, self.teacher)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write both vocabularies and all tables to one file, whole or not at all."""
         target = Path(path)
@@ -211,8 +206,7 @@ class TokenizerPair:
             VocabError: The file is missing, damaged, or of another version.
         """
         arrays = _read(path)
-        pair = cls._from(ByteVocab.from_arrays(arrays, "student"), ByteVocab.from_arrays(arrays, "teacher"), arrays)
-        return pair
+        return cls._from(ByteVocab.from_arrays(arrays, "student"), ByteVocab.from_arrays(arrays, "teacher"), arrays)
 
     @classmethod
     def cached(
@@ -258,6 +252,7 @@ def _run(keys: list[bytes], prefix: bytes) -> tuple[int, int, int]:
 
 
 def _fingerprint(student: ByteVocab, teacher: ByteVocab) -> str:
+    """Names a pair of vocabularies (and the format of its tables) in the cache."""
     return hashlib.sha256(f"{_FORMAT}:{student.fingerprint}:{teacher.fingerprint}".encode()).hexdigest()
 
 

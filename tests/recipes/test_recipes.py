@@ -10,7 +10,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from escd.cli import main
 from escd.metrics_file import read_metrics
-from escd.training.arguments import choose_output_dir, recipes
+from escd.training.arguments import recipes
+from escd.training.folders import choose_output_dir
 
 SHORT = [
     "--max_steps", "2", "--per_device_train_batch_size", "4", "--lab_prompts", "64", "--eval_problems", "6",

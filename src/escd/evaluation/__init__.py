@@ -1,6 +1,1 @@
-"""Sampling a model on problems and scoring what it says."""
-
-from .sampling import Sample, sample
-from .scores import Score, score
-
-__all__ = ["Sample", "Score", "sample", "score"]
+"""Sampling a model on problems (`sampling`, needs transformers) and scoring what it says (`scores`, numpy only)."""

@@ -11,8 +11,10 @@ import tokenizers
 
 from ..errors import VocabError
 from . import bytelevel
-from .stops import stop_ids, template_tokens
+from .stops import configured_eos, stop_ids, template_tokens
 from .thoughts import is_thought
+
+__all__ = ["Spelling", "configured_eos", "describe", "read", "stop_ids"]
 
 _FAMILIES: tuple[ModuleType, ...] = (bytelevel,)
 

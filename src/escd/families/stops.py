@@ -15,14 +15,17 @@ def stop_ids(hf_tokenizer: Any, generation_config: Any = None) -> tuple[list[int
     """
     turn_end = end_of_turn(hf_tokenizer)
     eos = getattr(hf_tokenizer, "eos_token_id", None)
-    configured = getattr(generation_config, "eos_token_id", None)
-    if configured is None:
-        configured = []
-    elif not isinstance(configured, (list, tuple)):
-        configured = [configured]
-    found = [int(i) for i in (turn_end, eos, *configured) if i is not None]
+    found = [int(i) for i in (turn_end, eos, *configured_eos(generation_config)) if i is not None]
     unique = list(dict.fromkeys(found))
     return unique, (unique[0] if unique else None)
+
+
+def configured_eos(generation_config: Any) -> list[int]:
+    """Every EOS id of a generation config, which holds none, one or a list."""
+    configured = getattr(generation_config, "eos_token_id", None)
+    if configured is None:
+        return []
+    return list(configured) if isinstance(configured, (list, tuple)) else [configured]
 
 
 def end_of_turn(hf_tokenizer: Any) -> int | None:

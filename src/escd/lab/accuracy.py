@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..evaluation import Score, sample, score
+from ..evaluation.sampling import sample
+from ..evaluation.scores import Score, score
 from .grading import grade
 from .problems import Problem
 

@@ -33,9 +33,7 @@ STUDENT_TEMPLATE = """\
 """
 
 
-def _byte_level_bpe(
-    texts: Iterable[str], split: str, size: int, special_tokens: list[str], initial: Iterable[str]
-) -> Tokenizer:
+def _byte_level_bpe(texts: Iterable[str], split: str, size: int, special_tokens: list[str]) -> Tokenizer:
     """A BPE of at most `size` tokens over bytes, which never merges across the matches of `split`."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -48,7 +46,7 @@ def _byte_level_bpe(
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         special_tokens=special_tokens,
-        initial_alphabet=list(initial),
+        initial_alphabet=list(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
@@ -72,15 +70,12 @@ def tokenizer_corpus() -> list[str]:
 def train_teacher_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     """Teacher: ChatML turns; ``<|im_end|>`` ends a turn, ``<|endoftext|>`` pads."""
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    tokenizer = _byte_level_bpe(texts, TEACHER_SPLIT, TEACHER_SIZE, special, alphabet)
+    tokenizer = _byte_level_bpe(texts, TEACHER_SPLIT, TEACHER_SIZE, special)
     return _wrap(tokenizer, TEACHER_TEMPLATE, eos_token="<|im_end|>", pad_token="<|endoftext|>")
 
 
 def train_student_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     """Student: one marker a turn, and only the assistant's turn is ended, by ``<end>``."""
     special = ["<pad>", "<system>", "<user>", "<assistant>", "<end>"]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    tokenizer = _byte_level_bpe(texts, STUDENT_SPLIT, STUDENT_SIZE, special, alphabet)
-    wrapped = _wrap(tokenizer, STUDENT_TEMPLATE, eos_token="<end>", pad_token="<pad>")
-    return wrapped
+    tokenizer = _byte_level_bpe(texts, STUDENT_SPLIT, STUDENT_SIZE, special)
+    return _wrap(tokenizer, STUDENT_TEMPLATE, eos_token="<end>", pad_token="<pad>")

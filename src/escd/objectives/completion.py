@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -105,9 +107,9 @@ class CompletionSets:
         )
 
     def _on(self, device: torch.device) -> dict[str, Tensor]:
-        arrays = {name: getattr(self, name) for name in ("start", "count", "group", "low", "size", "members")}
-        arrays |= {name: getattr(self.pair, name) for name in ("group_start", "candidates")}
-        return {name: self._tables(name, array, device) for name, array in arrays.items()}
+        owners: dict[str, Any] = dict.fromkeys(("start", "count", "group", "low", "size", "members"), self)
+        owners |= dict.fromkeys(("group_start", "candidates"), self.pair)
+        return {name: self._tables(name, device, partial(getattr, owner, name)) for name, owner in owners.items()}
 
 
 def _shortest(pair: TokenizerPair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -21,6 +21,14 @@ from .maths import UNREACHABLE, column_logsumexp, expected_log, kl_with_compleme
 _BLOCK = 4096
 
 
+def check_options(child_weight: float, completion: str) -> None:
+    """Raise `ConfigError` for values that no `ESCD` objective takes."""
+    if completion not in COMPLETIONS:
+        raise ConfigError(f"completion={completion!r} is unknown{suggest(completion, COMPLETIONS)}")
+    if not 0 <= child_weight < float("inf"):
+        raise ConfigError(f"child_weight={child_weight} must be at least 0, and finite")
+
+
 @register
 class ESCD(Objective):
     """Root loss plus `child_weight` times child loss (paper eq. 10).
@@ -47,10 +55,7 @@ class ESCD(Objective):
         completion: str = "set",
     ):
         super().__init__(pair)
-        if completion not in COMPLETIONS:
-            raise ConfigError(f"completion={completion!r} is not an option{suggest(completion, COMPLETIONS)}")
-        if not 0 <= child_weight < float("inf"):
-            raise ConfigError(f"child_weight={child_weight} must be a number >= 0")
+        check_options(child_weight, completion)
         self.child_weight = child_weight
         self.mask_whitespace_roots = mask_whitespace_roots
         self.sets = CompletionSets(pair, completion)
@@ -133,10 +138,8 @@ class ESCD(Objective):
 
         is_child = child >= 0
         action = torch.from_numpy(rows.action).to(device)[is_child]
-        normal_t, normal_s = (
-            log_q.new_zeros(len(log_q)),
-            log_p.new_zeros(rows.total),
-        )  # both are log-probabilities
+        # Both are log-probabilities, so their partition functions are 1.
+        normal_t, normal_s = log_q.new_zeros(len(log_q)), log_p.new_zeros(rows.total)
         found = self.sets.find(action, (log_q.T, normal_t, child[is_child]), (log_p.T, normal_s, student[is_child]))
         child_loss = -found.per_row(expected_log(found.mass, found.log_p), len(action))
 
@@ -146,7 +149,7 @@ class ESCD(Objective):
 
     def _project(self, q: Tensor, columns: int) -> tuple[Tensor, Tensor]:
         """t and t(⊥) of method section 2 from q [R, C_T]: [R, columns], [R]. Padded teacher columns belong to ⊥."""
-        phi = self.tables("phi", self.pair.phi, q.device)
+        phi = self.tables("phi", q.device, lambda: self.pair.phi)
         mapped = phi >= 0
         known = q[:, : len(phi)]
         target = q.new_zeros(len(q), columns).index_add(1, phi[mapped], known[:, mapped])
@@ -203,9 +206,13 @@ class ESCD(Objective):
 
     def _tile_targets(self, z_t: Tensor, log_z_t: Tensor, roots: int, columns: int) -> tuple[Tensor, Tensor]:
         """t [columns, roots] and t(⊥) [roots] of the first `roots` teacher columns."""
-        phi = np.full(len(z_t), columns, np.int64)  # ⊥ gathers in one more row
-        phi[: len(self.pair.phi)] = np.where(self.pair.phi < 0, columns, self.pair.phi)
-        index = self.tables(f"phi {len(z_t)} {columns}", phi, z_t.device)
+        phi = self.pair.phi
+
+        def padded() -> np.ndarray:
+            # ⊥ gathers in one more row.
+            return np.append(np.where(phi < 0, columns, phi), np.full(len(z_t) - len(phi), columns))
+
+        index = self.tables(("phi", len(z_t), columns), z_t.device, padded)
         target = z_t.new_zeros(columns + 1, roots)
         for block in _blocks(z_t):
             target.index_add_(0, index[block], (z_t[block, :roots] - log_z_t[:roots]).exp_())
@@ -213,9 +220,12 @@ class ESCD(Objective):
 
     def _outside(self, columns: int, device: torch.device) -> Tensor:
         """Columns of a student head of `columns` rows that are not in U."""
-        inside = np.zeros(columns, bool)
-        inside[: len(self.in_image)] = self.in_image
-        return self.tables(f"outside {columns}", np.flatnonzero(~inside), device)
+        inside = self.in_image
+
+        def outside() -> np.ndarray:
+            return np.append(np.flatnonzero(~inside), np.arange(len(inside), columns))
+
+        return self.tables(("outside", columns), device, outside)
 
 
 def _blocks(z: Tensor) -> list[slice]:

@@ -1,6 +1,8 @@
-"""Static integer arrays, moved to each device once."""
+"""Static integer arrays, made once and moved to each device once."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Hashable
 
 import numpy as np
 import torch
@@ -8,13 +10,13 @@ from torch import Tensor
 
 
 class DeviceTables:
-    """A cache: `tables(name, array, device)` is the tensor of that array on that device."""
+    """A cache: `tables(name, device, make)` is the tensor of `make()` on that device."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str, torch.device], Tensor] = {}
+        self._held: dict[tuple[Hashable, torch.device], Tensor] = {}
 
-    def __call__(self, name: str, array: np.ndarray, device: torch.device) -> Tensor:
+    def __call__(self, name: Hashable, device: torch.device, make: Callable[[], np.ndarray]) -> Tensor:
         key = (name, device)
         if key not in self._held:
-            self._held[key] = torch.from_numpy(np.array(array)).to(device)
+            self._held[key] = torch.from_numpy(np.array(make())).to(device)
         return self._held[key]

@@ -88,11 +88,11 @@ def tiled_losses(
         AlignError: Heads smaller than their vocabularies, or not the rows that are needed.
     """
     index = torch.from_numpy(rows.student).to(student_hidden.device)
-    _check_shapes(objective, rows, student_hidden, student_head, teacher_hidden, teacher_head)
     parts = _Parts(
         objective, rows, teacher_hidden.detach(), teacher_head, student_head, denominator, tile_bytes,
         torch.is_grad_enabled(),
     )  # fmt: skip
+    parts.check(len(student_hidden))
     loss = _TiledLoss.apply(student_hidden[index], student_head.weight, student_head.bias, parts)
     out = parts.collected(loss.detach())
     # A set or token that the student holds impossible costs infinitely much; tiles keep logits above a floor instead.
@@ -101,24 +101,6 @@ def tiled_losses(
     bad_t = torch.nonzero(~out["teacher_log_z"].isfinite()).squeeze(1)
     names = ("root", "child", "entropy", "mass", "completed")
     return TiledLosses(loss, *(out[name] for name in names), bad_student=bad_s, bad_teacher=bad_t)
-
-
-def _check_shapes(
-    objective: Objective,
-    rows: Rows,
-    student_hidden: Tensor,
-    student_head: Head,
-    teacher_hidden: Tensor,
-    teacher_head: Head,
-) -> None:
-    pair, needed = objective.pair, len(rows.teacher)
-    for who, head, vocab in (("student", student_head, pair.student), ("teacher", teacher_head, pair.teacher)):
-        if len(head.weight) < len(vocab):
-            raise AlignError(f"the {who}'s head has {len(head.weight)} rows, its vocabulary {len(vocab)} tokens")
-    if len(teacher_hidden) != needed:
-        raise AlignError(f"got {len(teacher_hidden)} teacher rows, not the {needed} of hidden[rows.teacher]")
-    if len(rows.student) and len(student_hidden) <= rows.student.max():
-        raise AlignError(f"row {rows.student.max()} is needed, but there are {len(student_hidden)} student rows")
 
 
 @dataclass
@@ -136,6 +118,20 @@ class _Parts:
     figures: dict[str, list[Tensor]] = field(default_factory=dict)
     order: list[np.ndarray] = field(default_factory=list)
     teacher_order: list[np.ndarray] = field(default_factory=list)
+
+    def check(self, student_rows: int) -> None:
+        """Raise `AlignError` unless heads and rows are what the objective and `rows` ask for."""
+        rows, pair, given = self.rows, self.objective.pair, len(self.teacher_hidden)
+        for who, head, vocab in (
+            ("student", self.student_head, pair.student),
+            ("teacher", self.teacher_head, pair.teacher),
+        ):
+            if len(head.weight) < len(vocab):
+                raise AlignError(f"the {who}'s head has {len(head.weight)} rows, its vocabulary {len(vocab)} tokens")
+        if given != len(rows.teacher):
+            raise AlignError(f"got {given} teacher rows, not the {len(rows.teacher)} of hidden[rows.teacher]")
+        if len(rows.student) and student_rows <= rows.student.max():
+            raise AlignError(f"row {rows.student.max()} is needed, but there are {student_rows} student rows")
 
     def columns(self) -> Iterator[tuple[np.ndarray, np.ndarray, int, np.ndarray]]:
         """For each tile: positions of student rows (roots first), of teacher rows, number of roots, child columns."""

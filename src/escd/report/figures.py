@@ -13,7 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from .reading import Run, Score
+from ..evaluation.scores import Score
+from .reading import Run
 from .svg import FAINT, INK, PAPER, SERIES, canvas
 
 # Lines and bars differ in more than colour.

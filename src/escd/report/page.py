@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..files import write_whole
 from . import checks as checking
 from . import samples as sampling
 from . import words
@@ -39,12 +40,8 @@ def write_report(run_dir: str | os.PathLike[str]) -> Path:
     """
     folder = Path(run_dir)
     page = render(read_run(folder))
-    target, temporary = folder / "report.html", folder / f".report.{os.getpid()}.tmp"
-    try:
-        temporary.write_text(page, encoding="utf-8", newline="\n")
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    target = folder / "report.html"
+    write_whole(target, page)
     return target
 
 

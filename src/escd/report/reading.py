@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigError
+from ..evaluation.scores import Score
 from ..metrics_file import read_metrics
 
 # Control characters except tab and line feed: HTML has no place for them.
@@ -67,15 +68,6 @@ class Series:
     def last(self) -> float:
         """Mean over the end, NaN if there is none."""
         return float(self.finite[-self.window :].mean()) if len(self.finite) else math.nan
-
-
-@dataclass(frozen=True)
-class Score:
-    """Share of right answers, 0 to 1, with the ends of its 95 % interval (NaN if not given)."""
-
-    accuracy: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -156,7 +148,7 @@ class Run:
         return mapping(self.info.get("evaluation"))
 
     def score(self, when: str) -> Score | None:
-        """Accuracy "before" or "after", None if it was not measured."""
+        """Accuracy "before" or "after", None if it was not measured; an end of its interval is NaN if not given."""
         found = mapping(self.evaluation.get(when))
         accuracy = number(found.get("accuracy"))
         if math.isnan(accuracy):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .reading import Run, Score, number, text
+from ..evaluation.scores import Score
+from .reading import Run, number, text
 from .samples import Outcomes
 from .words import NOTHING, duration, figure, percent, plural
 
@@ -50,8 +51,7 @@ def _change(before: Score, after: Score) -> str:
 def _overlap(before: Score, after: Score) -> str:
     if math.isnan(before.low + before.high + after.low + after.high):
         return "without intervals, chance cannot be ruled out"
-    shared = before.low <= after.high and after.low <= before.high
-    return "the 95% intervals overlap" if shared else "the 95% intervals do not overlap"
+    return "the 95% intervals overlap" if before.overlaps(after) else "the 95% intervals do not overlap"
 
 
 def _ends(score: Score | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -92,7 +91,8 @@ def parse(argv: Sequence[str], prog: str = "escd distill") -> Request:
     types: Any = (DistillArguments, ESCDConfig, ModelConfig)
     parser = _Parser(types, prog=prog, allow_abbrev=False)
     args = _split_equals(argv)
-    if not {"--config", "--help", "-h", *_OWN_RUN}.intersection(args):
+    given = {a.lstrip("-").replace("-", "_") for a in args if a.startswith("-")}
+    if not given & {"config", "help", "h", "model_name_or_path", "teacher_model_name_or_path", "dataset_name"}:
         args = ["--config", QUICKSTART, *args]
     run, content = "run", {}
     if args.count("--config") > 1:
@@ -117,14 +117,8 @@ def parse(argv: Sequence[str], prog: str = "escd distill") -> Request:
             raise ConfigError(f"unknown {kind} {word!r}{suggest(word, parser.known_flags(), full=False)}") from error
         raise ConfigError(first_line(error)) from error
     _require_all(script, training, model)
-    named = "output_dir" in content or any(a.replace("-", "_") == "__output_dir" for a in args)
+    named = "output_dir" in content or "output_dir" in given
     return Request(script, training, model, run, training.output_dir if named else None)
-
-
-_OWN_RUN = (
-    "--model_name_or_path", "--teacher_model_name_or_path", "--dataset_name",
-    "--model-name-or-path", "--teacher-model-name-or-path", "--dataset-name",
-)  # fmt: skip
 
 
 def _split_equals(argv: Sequence[str]) -> list[str]:
@@ -219,62 +213,3 @@ def _fits_scalar(parser: _Parser, action: Any, value: Any) -> bool:
         return False
     # YAML reads 1e-4 as text, which the flag turns into a number; a number is no text.
     return not isinstance(converted, str) or isinstance(value, (str, bool)) or action.choices is not None
-
-
-def choose_output_dir(given: str | None, run: str, resume: str | bool | None) -> str:
-    """The folder of this run.
-
-    Args:
-        given: What the user asked for; by default `runs/<run>`, numbered if that is taken.
-        run: Name of the run.
-        resume: The value of `--resume_from_checkpoint`.
-
-    Raises:
-        ConfigError: The folder holds another run and this one does not resume it, or there is nothing to resume.
-    """
-    if given is None and not resume:
-        folder, number = f"runs/{run}", 2
-        while os.path.isdir(folder) and os.listdir(folder):
-            folder, number = f"runs/{run}-{number}", number + 1
-        return folder
-    folder = f"runs/{run}" if given is None else given
-    if not folder or os.path.isfile(folder):
-        raise ConfigError(f"--output_dir {folder!r} is no folder; name one")
-    taken = os.path.isdir(folder) and bool(os.listdir(folder))
-    if resume is True and last_checkpoint(folder) is None:
-        raise ConfigError(
-            f"--resume_from_checkpoint: {folder!r} holds no complete checkpoint; start without it, in a new folder"
-        )
-    if isinstance(resume, str):
-        if not _complete(Path(resume)):
-            missing = ", ".join(name for name in _CHECKPOINT if not (Path(resume) / name).is_file())
-            raise ConfigError(f"--resume_from_checkpoint {resume!r} is no checkpoint (it has no {missing})")
-        if not Path(resume).name[11:].isdigit() or Path(resume).resolve().parent != Path(folder).resolve():
-            raise ConfigError(f"--resume_from_checkpoint {resume!r} is not of the run in --output_dir {folder!r}")
-    if taken and not resume:
-        raise ConfigError(
-            f"--output_dir {folder!r} holds another run; name a new folder, or continue it with "
-            "--resume_from_checkpoint true"
-        )
-    return folder
-
-
-# Without one of these a run could not go on as it was.
-_CHECKPOINT = ("trainer_state.json", "optimizer.pt", "scheduler.pt")
-
-
-def last_checkpoint(folder: str) -> str | None:
-    """The newest complete checkpoint of a run; one that was cut off while it was written does not count."""
-    found = [p for p in Path(folder).glob("checkpoint-*") if p.name[11:].isdigit() and _complete(p)]
-    return str(max(found, key=lambda p: int(p.name[11:]))) if found else None
-
-
-def _complete(checkpoint: Path) -> bool:
-    return all((checkpoint / name).is_file() for name in _CHECKPOINT)
-
-
-def resume_value(text: str | None) -> str | bool | None:
-    """`--resume_from_checkpoint`: true for the last checkpoint of the output folder, or the path of one."""
-    if text is None or text.lower() in ("false", "none", "no", "0"):
-        return None
-    return True if text.lower() in ("true", "yes", "1", "last") else text

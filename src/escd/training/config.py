@@ -11,7 +11,7 @@ from trl import DistillationConfig
 from ..errors import ConfigError
 from ..objectives import objective_names
 from ..objectives.base import suggest
-from ..objectives.completion import COMPLETIONS
+from ..objectives.escd import check_options
 
 
 @dataclass
@@ -76,12 +76,9 @@ class ESCDConfig(DistillationConfig):
         super().__post_init__()
         if self.objective not in objective_names():
             raise ConfigError(f"objective={self.objective!r} is unknown{suggest(self.objective, objective_names())}")
-        if self.completion not in COMPLETIONS:
-            raise ConfigError(f"completion={self.completion!r} is unknown{suggest(self.completion, COMPLETIONS)}")
+        check_options(self.child_weight, self.completion)
         if self.beta != 1.0:
             raise ConfigError(f"beta={self.beta} has no effect: objective {self.objective!r} has one divergence")
-        if self.child_weight < 0:
-            raise ConfigError(f"child_weight={self.child_weight} must be at least 0")
         if self.tile_megabytes < 1:
             raise ConfigError(f"tile_megabytes={self.tile_megabytes} must be at least 1")
 

@@ -23,11 +23,14 @@ from trl import get_peft_config, get_quantization_config
 from .. import __version__, lab
 from ..chat import render_prompt
 from ..errors import ConfigError, EscdError
-from ..evaluation import Score, sample, score
+from ..evaluation.sampling import sample
+from ..evaluation.scores import Score, score
+from ..files import write_whole
 from ..report import write_report
-from .arguments import DistillArguments, Request, choose_output_dir, last_checkpoint, parse, resume_value
+from .arguments import DistillArguments, Request, parse
 from .config import ESCDConfig, as_dict
 from .data import load_prompts
+from .folders import checkpoint_step, choose_output_dir, last_checkpoint, resume_value
 from .loading import first_line
 from .progress import CompactProgress, close_bars
 from .trainer import ESCDTrainer
@@ -62,7 +65,7 @@ def main(argv: Sequence[str]) -> None:
     keep = resume is not None or training.process_index > 0
     with _nothing_half_done(training.output_dir, keep) as progress:
         trainer = progress.trainer = _trainer(request, prompts)
-        progress.start = int(Path(resume).name[11:]) if resume else 0
+        progress.start = checkpoint_step(resume) or 0 if resume else 0
         _Run(trainer, script, training, prompts).run(resume)
 
 
@@ -194,7 +197,7 @@ class _Run:
         if self.main and not (keep and path.is_file()):
             rows = self._sample(when)
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, "".join(json.dumps(row) + "\n" for row in rows))
+            write_whole(path, "".join(json.dumps(row) + "\n" for row in rows))
         self.trainer.accelerator.wait_for_everyone()
         verdicts: dict[int, list[bool]] = {}
         for line in path.read_text().splitlines():
@@ -238,7 +241,7 @@ class _Run:
             "evaluation": evaluation,
         }  # fmt: skip
         self.folder.mkdir(parents=True, exist_ok=True)
-        _write(self.folder / "run.json", json.dumps(content, indent=1, default=str))
+        write_whole(self.folder / "run.json", json.dumps(content, indent=1, default=str))
 
     def tell(self, before: Score | None, after: Score | None, report: Path) -> None:
         """The last lines on the terminal."""
@@ -295,9 +298,3 @@ def _changed(config: Any) -> dict[str, Any]:
 
 def _percent(s: Score) -> str:
     return f"{100 * s.accuracy:5.1f} %  [{100 * s.low:.1f}, {100 * s.high:.1f}]"
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_suffix(path.suffix + ".tmp")
-    temporary.write_text(text)
-    os.replace(temporary, path)

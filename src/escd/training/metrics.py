@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from ..files import write_whole
 from ..metrics_file import read_metrics
 
 REASONS = ("interior", "blank", "no_teacher_row", "diverged")
@@ -77,9 +77,7 @@ class MetricsFile(TrainerCallback):
             kept = []
         self.path.parent.mkdir(parents=True, exist_ok=True)
         text = "".join(json.dumps(row) + "\n" for row in kept)
-        temporary = self.path.with_suffix(".tmp")
-        temporary.write_text(text)
-        os.replace(temporary, self.path)
+        write_whole(self.path, text)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Append one row."""

@@ -7,7 +7,6 @@ into a loss; TRL and accelerate do the rest.
 
 from __future__ import annotations
 
-import textwrap
 import time
 from collections import Counter
 from typing import Any, ClassVar
@@ -28,7 +27,7 @@ from ..pair import TokenizerPair
 from ..teachers import Conversation, LocalTeacher
 from ..teachers.local import head_of, last_hidden
 from ..vocab import ByteVocab
-from .card import CITATION, model_card
+from .card import model_card
 from .config import ESCDConfig, as_dict
 from .loading import check_head, check_path, first_line, load_tokenizer
 from .metrics import NAMES, REASONS, Clock, MetricsFile, shares
@@ -61,12 +60,6 @@ class ESCDTrainer(DistillationTrainer):
     accelerator: Any
 
     _tag_names: ClassVar = ["trl", "escd", "distillation"]
-    _name = "ESCD"
-    _paper: ClassVar = {
-        "title": "Beyond Token Alignment: Event Completion for Cross-Tokenizer On-Policy Distillation",
-        "id": "2609.34738",
-        "citation": textwrap.dedent(CITATION),
-    }
 
     def __init__(
         self,
@@ -201,14 +194,8 @@ class ESCDTrainer(DistillationTrainer):
         with self._clock.measure("rollout"):
             output = super()._generate_and_score_completions(inputs)
         with self._clock.measure("align"):
-            prompts = [
-                ids[mask.bool()].tolist()
-                for ids, mask in zip(output["prompt_ids"], output["prompt_mask"], strict=True)
-            ]
-            responses = [
-                ids[mask.bool()].tolist()
-                for ids, mask in zip(output["completion_ids"], output["completion_mask"], strict=True)
-            ]
+            prompts = _unpadded(output["prompt_ids"], output["prompt_mask"])
+            responses = _unpadded(output["completion_ids"], output["completion_mask"])
             output["student"] = [Conversation(p, r) for p, r in zip(prompts, responses, strict=True)]
             output["teacher"] = [
                 Conversation(
@@ -332,6 +319,10 @@ class ESCDTrainer(DistillationTrainer):
             version=__version__,
         )
         card.save(f"{self.args.output_dir}/README.md")
+
+
+def _unpadded(ids: Tensor, mask: Tensor) -> list[list[int]]:
+    return [row[kept].tolist() for row, kept in zip(ids, mask.bool(), strict=True)]
 
 
 def name_of(model: Any) -> str:
