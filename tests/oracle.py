@@ -47,12 +47,14 @@ def longest_prefix(student, text):
 
 def phi(student, teacher):
     """[V_T] student id of every teacher token, -1 for the rest bin (section 2; stops: section 6)."""
+    same = student.content() == teacher.content() and len(student.token_bytes) == len(teacher.token_bytes)
     out = []
     for v in range(len(teacher.token_bytes)):
         if v in teacher.stop_ids:
             out.append(-1 if student.stop() is None else student.stop())
         elif v in teacher.content():
-            out.append(longest_prefix(student, teacher.content()[v]))
+            # The same vocabulary twice must be plain KL (section 8), so tokens with equal bytes stay themselves.
+            out.append(v if same else longest_prefix(student, teacher.content()[v]))
         else:
             out.append(-1)
     return out

@@ -256,3 +256,15 @@ def test_a_response_without_rows_gives_a_zero_that_can_be_back_propagated():
         total.backward()
     assert student.grad is not None
     assert not student.grad.any()
+
+
+def test_the_same_vocabulary_with_tokens_of_equal_bytes_is_plain_kl():
+    vocab = escd.ByteVocab([b"aa", b"aa", b"a", None], [3])
+    pair = escd.TokenizerPair(student=vocab, teacher=vocab)
+    assert pair.phi.tolist() == [0, 1, 2, 3]
+    rng = torch.Generator().manual_seed(0)
+    student, teacher = (torch.randn(3, 4, generator=rng, dtype=torch.float64) for _ in range(2))
+    losses = escd.objective("escd", pair).row_losses(student, teacher, [1, 0, 3], [1, 0, 3])
+    q, log_p = teacher.softmax(-1), student.log_softmax(-1)
+    torch.testing.assert_close(losses.root, (q * (q.log() - log_p)).sum(-1))
+    assert losses.child.tolist() == [0, 0, 0]
