@@ -157,6 +157,56 @@ class TokenizerPair:
         table = self.teacher.token_bytes
         return [table[v] or b"" for v in self.candidates[self.group_start[:-1]]]
 
+    @cached_property
+    def teacher_order(self) -> np.ndarray:
+        """int64 [V_T^c], content ids of the teacher sorted by bytes, then by id."""
+        return np.array([v for _, v in self._teacher_sorted], np.int64)
+
+    @cached_property
+    def _teacher_sorted(self) -> list[tuple[bytes, int]]:
+        return sorted((b, v) for v, b in enumerate(self.teacher.token_bytes) if b is not None)
+
+    @cached_property
+    def _teacher_keys(self) -> list[bytes]:
+        return [b for b, _ in self._teacher_sorted]
+
+    @cached_property
+    def _student_keys(self) -> list[bytes]:
+        table = self.student.token_bytes
+        return [table[u] or b"" for u in self.student_order]
+
+    def starting_with(self, data: bytes, who: str = "teacher") -> tuple[int, int, int]:
+        """Where in `teacher_order` (or `student_order`) the tokens that start with these bytes begin, where those that
+        equal them end, and where all end."""
+        return _run(self._teacher_keys if who == "teacher" else self._student_keys, data)
+
+    def groups_inside(self, data: bytes) -> range:
+        """Groups whose representative is longer than these bytes and starts with them."""
+        _, exact, high = _run(self.group_bytes, data)
+        return range(exact, high)
+
+    @cached_property
+    def shared(self) -> np.ndarray:
+        """int64 [M, 2]: teacher and student ids of tokens that are the same token, one to one.
+
+        The two preferred stops, content of equal bytes, and special tokens of equal spelling (paper 14-15), lower ids
+        first. Unlike in `overlap`, the stops are a pair whatever they are spelled: they are one event (paper A.2).
+        """
+        stops = (self.teacher.preferred_stop, self.student.preferred_stop)
+        pairs = [stops] if None not in stops else []
+        for mine, theirs in (
+            (dict(enumerate(self.student.token_bytes)), dict(enumerate(self.teacher.token_bytes))),
+            (self.student.special_tokens, self.teacher.special_tokens),
+        ):
+            places: dict[object, list[int]] = {}
+            for u, key in sorted(mine.items()):
+                if key is not None and (u != stops[1] or not pairs):
+                    places.setdefault(key, []).append(u)
+            for v, key in sorted(theirs.items()):
+                if key is not None and (v != stops[0] or not pairs) and places.get(key):
+                    pairs.append((v, places[key].pop(0)))
+        return np.array(sorted(pairs), np.int64).reshape(-1, 2)
+
     def completions(self, action: int) -> dict[int, np.ndarray]:
         """The non-empty completion sets that sampling `action` opens: group -> int64 student ids (paper eq. 5)."""
         start = int(self.entry_start[action])

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import escd
-from escd.objectives.base import Rows
 from escd.objectives.completion import COMPLETIONS
+from escd.objectives.rows import Rows
 from escd.objectives.tiles import Head, tiled_losses
 
 PIECES = [b"a", b"b", b" ", b"ab", b"ba", b"aab", b" a", b"  ", b"bab", b"abba", b"\n", b"b\n", b"a\n\n", b" ab\n"]
@@ -173,10 +173,12 @@ def test_entropy_mass_and_completion_are_those_of_the_softmax():
     log_p = (case.hidden @ case.weight.T + case.bias).log_softmax(-1)[torch.from_numpy(rows.student)]
     torch.testing.assert_close(out.entropy, -(log_p.exp() * log_p).sum(-1).detach())
     q = (teacher @ case.teacher_weight.T).softmax(-1)
-    for i, (child, action) in enumerate(zip(rows.child, rows.action, strict=True)):
+    links = {i: (parent, action) for i, parent, action in zip(rows.links.child, rows.links.parent, rows.links.action, strict=True)}
+    for i in range(len(rows.student)):
         masses, completed = 0.0, 0.0
-        for group, members in (case.pair.completions(int(action)) if child >= 0 else {}).items():
-            mass = float(q[child][torch.from_numpy(np.flatnonzero(case.pair.group_of == group))].sum())
+        parent, action = links.get(i, (-1, -1))
+        for group, members in (case.pair.completions(int(action)) if i in links else {}).items():
+            mass = float(q[parent][torch.from_numpy(np.flatnonzero(case.pair.group_of == group))].sum())
             masses += mass
             completed += mass * float(log_p[i, torch.from_numpy(members)].detach().exp().sum())
         assert float(out.mass[i]) == pytest.approx(masses)

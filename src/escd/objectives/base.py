@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
+import torch
 from torch import Tensor
 
-from ..align import Alignment
+from ..align import Alignment, align
 from ..errors import AlignError, ConfigError
 from ..pair import TokenizerPair
+from .maths import column_logsumexp
+from .rows import Rows
 from .tables import DeviceTables
 
 
@@ -30,56 +31,6 @@ class RowLosses:
     child: Tensor
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Which rows of one response (or of a batch, see `stack`) carry a loss, as flat index arrays.
-
-    Attributes:
-        student: int64 [A], student rows with a loss, ascending.
-        teacher: int64 [R], teacher rows that are needed.
-        root: int64 [A], index into `teacher` of the row that supervises this row as a root, -1 if none does.
-        child: int64 [A], index into `teacher` of the root whose child row this is, -1 if it is none.
-        action: int64 [A], student token sampled at that root, -1 where `child` is.
-        counts: Student rows by what happens to them: `root`, `child` (a row can be both), and, for rows without a
-            loss, the reason: `interior` (inside a teacher token, nothing to complete), `blank` (masked spaces),
-            `no_teacher_row`, `diverged` (after the first differing byte).
-        total: Number of student rows.
-    """
-
-    student: np.ndarray
-    teacher: np.ndarray
-    root: np.ndarray
-    child: np.ndarray
-    action: np.ndarray
-    counts: Counter[str] = field(default_factory=Counter)
-    total: int = 0
-
-    @classmethod
-    def stack(cls, rows: Sequence[Rows], student_starts: Sequence[int]) -> Rows:
-        """Rows of a batch whose student rows lie in one flat tensor; teacher rows are renumbered one after the other.
-
-        Args:
-            rows: One per response.
-            student_starts: Flat position of each response's first student row.
-        """
-        places = np.cumsum([0, *(len(r.teacher) for r in rows)])
-        empty = np.zeros(0, np.int64)
-
-        def joined(name: str, shifts: Any) -> np.ndarray:
-            parts = (getattr(r, name) for r in rows)
-            return np.concatenate([empty, *(np.where(p < 0, p, p + s) for p, s in zip(parts, shifts, strict=False))])
-
-        return cls(
-            student=joined("student", student_starts),
-            teacher=np.arange(places[-1]),
-            root=joined("root", places),
-            child=joined("child", places),
-            action=np.concatenate([empty, *(r.action for r in rows)]),
-            counts=sum((r.counts for r in rows), Counter()),
-            total=sum(r.total for r in rows),
-        )
-
-
 @dataclass
 class Tile:
     """What an objective gets for a tile: logits of some rows, one COLUMN per row so that the vocabulary runs first.
@@ -87,16 +38,13 @@ class Tile:
     Attributes:
         student: [C_S, n] logits of the student; the objective overwrites them with its gradient.
         teacher: [C_T, m] logits of the teacher; free to be overwritten.
-        roots: The first `roots` columns of both are matching roots.
-        child: int64 [n], teacher column of the root whose child row this is, -1 if it is none.
-        action: int64 [n], student token sampled at that root.
+        rows: What the columns are: `Rows` whose indices are columns of this tile. Without units the columns that have
+            a root come first, in the order of their teacher columns.
     """
 
     student: Tensor
     teacher: Tensor
-    roots: int
-    child: Tensor
-    action: Tensor
+    rows: Rows
 
 
 @dataclass(frozen=True)
@@ -126,15 +74,38 @@ class Objective(ABC):
     Args:
         pair: The two vocabularies.
         options: The objective's own keyword options.
+
+    Attributes:
+        name: Under which it is registered.
+        source: Whose responses it learns from: the `student`'s own, the `teacher`'s, or those of the `dataset`.
+        child_weight: Weight of child losses in the total (paper eq. 10).
     """
 
     name: ClassVar[str]
+    source: ClassVar[str] = "student"
+    child_weight: float = 1.0
 
     def __init__(self, pair: TokenizerPair):
         self.pair = pair
         self.tables = DeviceTables()
 
     @abstractmethod
+    def rows(self, alignment: Alignment) -> Rows:
+        """The rows of one response that carry a loss, before any logits exist (numpy, no loop per token)."""
+
+    @abstractmethod
+    def losses(self, student_logits: Tensor, teacher_logits: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Root and child losses of some rows from dense logits: the readable definition.
+
+        Args:
+            student_logits: [A, C_S], one row for each of `rows.student`, at least single precision.
+            teacher_logits: [R, C_T], one for each of `rows.teacher`.
+            rows: From `self.rows`, of one response or a tile's.
+
+        Returns:
+            Two times [A], in nats, differentiable with respect to `student_logits`.
+        """
+
     def row_losses(
         self,
         student_logits: Tensor,
@@ -152,25 +123,48 @@ class Objective(ABC):
             teacher_ids: The same bytes in teacher ids.
 
         Returns:
-            Losses per row in nats, differentiable with respect to `student_logits`.
+            Losses per row in nats, differentiable with respect to `student_logits`. The loss of a unit of several
+            rows stands at its first.
 
         Raises:
             AlignError: Logits and ids do not fit together.
         """
+        alignment = align(self.pair, student_ids, teacher_ids)
+        rows = self.rows(alignment)
+        self._check_logits(student_logits, teacher_logits, rows.total, len(alignment.teacher_ids))
+        device = student_logits.device
+        dtype = torch.promote_types(student_logits.dtype, torch.float32)
+        student, teacher = (torch.from_numpy(a).to(device) for a in (rows.student, rows.teacher))
+        z_s = student_logits.to(dtype)[student]
+        root, child = self.losses(z_s, teacher_logits.detach().to(device, dtype)[teacher], rows)
+        # The sum over no rows keeps a response without a loss differentiable.
+        zero = student_logits[:0].sum().to(dtype) + student_logits.new_zeros(rows.total, dtype=dtype)
+        root, child = zero.index_add(0, student, root), zero.index_add(0, student, child)
+        return RowLosses(self.total(root, child), root, child)
 
-    @abstractmethod
-    def rows(self, alignment: Alignment) -> Rows:
-        """The rows of one response that carry a loss, before any logits exist (numpy, no loop per token)."""
-
-    @abstractmethod
     def tile(self, tile: Tile) -> TileLosses:
-        """Losses of a tile; leaves the gradient of their total with respect to the logits in `tile.student`."""
+        """Losses of a tile; leaves the gradient of their total with respect to the logits in `tile.student`.
 
-    @abstractmethod
+        By automatic differentiation of `losses`; an objective with a closed form may do better.
+        """
+        with torch.enable_grad():
+            z = tile.student.t().detach().requires_grad_()
+            root, child = self.losses(z, tile.teacher.t(), tile.rows)
+            (gradient,) = torch.autograd.grad(self.total(root, child).sum() + 0 * z[:0].sum(), z)
+        log_z = column_logsumexp(tile.student)
+        log_p = tile.student - log_z
+        entropy = -(log_p.exp() * log_p).sum(0)
+        tile.student.copy_(gradient.t())
+        nothing = torch.zeros_like(entropy)
+        return TileLosses(
+            root.detach(), child.detach(), entropy, nothing, nothing, log_z, column_logsumexp(tile.teacher)
+        )
+
     def total(self, root: Tensor, child: Tensor) -> Tensor:
-        """How root and child losses add up."""
+        """How root and child losses add up (paper eq. 10)."""
+        return root + self.child_weight * child
 
-    def check_logits(self, student: Tensor, teacher: Tensor, n: int, m: int) -> None:
+    def _check_logits(self, student: Tensor, teacher: Tensor, n: int, m: int) -> None:
         """Raise `AlignError` unless logits have one row per id and a column per token."""
         for who, logits, rows, size in (
             ("student", student, n, len(self.pair.student)),
@@ -216,6 +210,12 @@ def objective(name: str, pair: TokenizerPair, **options: Any) -> Objective:
         if option not in known:
             raise ConfigError(f"objective {name!r} has no option {option!r}{suggest(option, sorted(known))}")
     return cls(pair, **options)
+
+
+def check_choice(name: str, value: str, known: Sequence[str]) -> None:
+    """Raise `ConfigError` unless an option has one of its values."""
+    if value not in known:
+        raise ConfigError(f"{name}={value!r} is unknown{suggest(value, known)}")
 
 
 def suggest(word: str, known: Sequence[str], full: bool = True) -> str:

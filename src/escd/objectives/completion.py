@@ -12,35 +12,39 @@ from torch import Tensor
 
 from ..pair import TokenizerPair
 from .maths import ragged, segment_logsumexp, segment_sum
+from .rows import Links
 from .tables import DeviceTables
 
-COMPLETIONS = ("set", "none", "single", "exact", "minimal")
+COMPLETIONS = ("set", "none", "single", "exact", "minimal", "deep")
 
 
 @dataclass(frozen=True)
 class Completions:
-    """The eligible groups with a non-empty completion set behind k sampled actions: E entries with M members.
+    """The eligible groups with a non-empty completion set behind K links: E entries with M members.
 
     Attributes:
-        row: int64 [E], which action.
+        link: int64 [E], the link of each entry.
         mass: [E], M_g, the teacher's probability of the group at the root row.
+        compatible: [K], the teacher's probability of the tokens that start with the bytes sampled since the root;
+            None if it was not asked for.
         log_p: [E], log P_g, the student's log-probability of the set at the child row.
         token, column: int64 [M], student token and column of the logits of each member.
         entry: int64 [M], its entry.
         log_member: [M], its log-probability.
     """
 
-    row: Tensor
+    link: Tensor
     mass: Tensor
+    compatible: Tensor | None
     log_p: Tensor
     token: Tensor
     column: Tensor
     entry: Tensor
     log_member: Tensor
 
-    def per_row(self, values: Tensor, rows: int) -> Tensor:
-        """Sum of `values` [E] over the entries of each of k `rows`."""
-        return segment_sum(values, self.row, rows)
+    def per_link(self, values: Tensor, links: int) -> Tensor:
+        """Sum of `values` [E] over the entries of each of K `links`."""
+        return segment_sum(values, self.link, links)
 
 
 class CompletionSets:
@@ -78,33 +82,51 @@ class CompletionSets:
 
     def find(
         self,
-        action: Tensor,
-        teacher: tuple[Tensor, Tensor, Tensor],
-        student: tuple[Tensor, Tensor, Tensor],
+        links: Links,
+        teacher: tuple[Tensor, Tensor],
+        student: tuple[Tensor, Tensor],
+        compatible: bool = False,
     ) -> Completions:
-        """Masses and probabilities of the groups that k sampled actions open.
+        """Masses and probabilities of the groups that the links open.
 
         Args:
-            action: int64 [k], student token sampled at each root row.
-            teacher: Logits [C_T, m] with one column per row, their log-partition functions [m], and int64 [k] the
-                column of each action's root row.
-            student: The same for the student, [C_S, n], [n], with the columns of the child rows.
+            links: The child rows.
+            teacher: Logits [C_T, m] with one column per row, and their log-partition functions [m].
+            student: The same for the student, [C_S, n], [n].
+            compatible: Whether the compatible mass of each link is wanted too.
         """
-        (z_t, log_z_t, column_t), (z_s, log_z_s, column_s) = teacher, student
-        t = self._on(action.device)
-        entry, row = ragged(t["start"][action], t["count"][action])
-        group = t["group"][entry]
+        (z_t, log_z_t), (z_s, log_z_s) = teacher, student
+        device = z_s.device
+        t = self._on(device)
+        child, parent, action, low, high = (
+            torch.from_numpy(getattr(links, name)).to(device) for name in ("child", "parent", "action", "low", "high")
+        )
+        # Action -1 stands for a link whose sets are all given as entries of its own.
+        entry, link = ragged(t["start"][action.clamp_min(0)], torch.where(action < 0, 0, t["count"][action]))
+        group, first_member, size = (t[name][entry] for name in ("group", "low", "size"))
+        if links.entries.shape[1]:
+            given = torch.from_numpy(links.entries).to(device)
+            link, group, first_member, size = (
+                torch.cat(both) for both in zip((link, group, first_member, size), given, strict=True)
+            )
         first = t["group_start"][group]
         candidate, of_entry = ragged(first, t["group_start"][group + 1] - first)
-        column = column_t[row[of_entry]]
-        log_q = z_t[t["candidates"][candidate], column] - log_z_t[column]
-        mass = segment_sum(log_q.exp(), of_entry, len(entry))
-        member, of_set = ragged(t["low"][entry], t["size"][entry])
-        token, column = t["members"][member], column_s[row[of_set]]
+
+        def mass(token: Tensor, of_link: Tensor, segment: Tensor, size: int) -> Tensor:
+            column = parent[of_link]
+            return segment_sum((z_t[token, column] - log_z_t[column]).exp(), segment, size)
+
+        group_mass = mass(t["candidates"][candidate], link[of_entry], of_entry, len(link))
+        whole = None
+        if compatible:
+            place, of_link = ragged(low, high - low)
+            order = self._tables("teacher_order", device, lambda: self.pair.teacher_order)
+            whole = mass(order[place], of_link, of_link, len(links))
+        member, of_set = ragged(first_member, size)
+        token, column = t["members"][member], child[link[of_set]]
         log_member = z_s[token, column] - log_z_s[column]
-        return Completions(
-            row, mass, segment_logsumexp(log_member, of_set, len(entry)), token, column, of_set, log_member
-        )
+        log_p = segment_logsumexp(log_member, of_set, len(link))
+        return Completions(link, group_mass, whole, log_p, token, column, of_set, log_member)
 
     def _on(self, device: torch.device) -> dict[str, Tensor]:
         owners: dict[str, Any] = dict.fromkeys(("start", "count", "group", "low", "size", "members"), self)

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..align import DIVERGED, INTERIOR, NO_TEACHER_ROW, Alignment, align
+from ..align import DIVERGED, INTERIOR, NO_TEACHER_ROW, Alignment
 from ..errors import ConfigError
 from ..pair import TokenizerPair
-from .base import Objective, RowLosses, Rows, Tile, TileLosses, register, suggest
-from .completion import COMPLETIONS, CompletionSets
+from .base import Objective, Tile, TileLosses, check_choice, register
+from .completion import COMPLETIONS, Completions, CompletionSets
 from .maths import UNREACHABLE, column_logsumexp, expected_log, kl_with_complement
+from .rows import Links, Rows
+from .steps import Steps, deeper_steps
 
 # Rows of a tile that elementwise work touches at once on a CPU: small enough to stay in cache.
 _BLOCK = 4096
-
-
-def check_options(child_weight: float, completion: str) -> None:
-    """Raise `ConfigError` for values that no `ESCD` objective takes."""
-    if completion not in COMPLETIONS:
-        raise ConfigError(f"completion={completion!r} is unknown{suggest(completion, COMPLETIONS)}")
-    if not 0 <= child_weight < float("inf"):
-        raise ConfigError(f"child_weight={child_weight} must be at least 0, and finite")
 
 
 @register
@@ -38,10 +31,14 @@ class ESCD(Objective):
         child_weight: Weight of the child loss.
         mask_whitespace_roots: Rows whose sampled token is only spaces or tabs carry no root loss.
         completion: Which student tokens complete a residual: `set` (the paper's), `none` (root only), `single` (the
-            token that phi would choose, if it completes), `exact` (no overshoot), `minimal` (the shortest).
+            token that phi would choose, if it completes), `exact` (no overshoot), `minimal` (the shortest), `deep` (the
+            paper's; what no token completes is supervised where the sampled path stands next).
+        completion_weight: `mass` (the paper's M_g), or `posterior`: M_g divided by the teacher's mass of all tokens
+            that start with the bytes sampled since the root.
+        rest_bin: KL over the completion sets and one bin for all other tokens, with the posterior as target.
 
     Raises:
-        ConfigError: `completion` is none of these, or `child_weight` is negative.
+        ConfigError: `completion` or `completion_weight` is none of these, or `child_weight` is negative.
     """
 
     name = "escd"
@@ -53,16 +50,20 @@ class ESCD(Objective):
         child_weight: float = 1.0,
         mask_whitespace_roots: bool = True,
         completion: str = "set",
+        completion_weight: str = "mass",
+        rest_bin: bool = False,
     ):
         super().__init__(pair)
-        check_options(child_weight, completion)
+        check_choice("completion", completion, COMPLETIONS)
+        check_choice("completion_weight", completion_weight, ("mass", "posterior"))
+        if not 0 <= child_weight < float("inf"):
+            raise ConfigError(f"child_weight={child_weight} must be at least 0, and finite")
         self.child_weight = child_weight
         self.mask_whitespace_roots = mask_whitespace_roots
         self.sets = CompletionSets(pair, completion)
-
-    def total(self, root: Tensor, child: Tensor) -> Tensor:
-        """Paper eq. 10."""
-        return root + self.child_weight * child
+        self.deep = completion == "deep"
+        self.rest_bin = rest_bin
+        self.needs_compatible = rest_bin or completion_weight == "posterior"
 
     # -- which rows ---------------------------------------------------------------------------------------------
 
@@ -74,32 +75,49 @@ class ESCD(Objective):
         blank = np.zeros(n, bool)
         if self.mask_whitespace_roots:
             blank[row_s] = self.pair.student.is_blank[ids[row_s]]
-        # Roots whose sampled token opens groups, with a child row in this response that is supervised.
-        opens = self.sets.count[ids[row_s]] > 0
-        if len(row_s) and row_s[-1] + 1 == n:
-            opens[-1] = False
-        parent = np.flatnonzero(opens)
-        parent = parent[status[row_s[parent] + 1] != DIVERGED]
+        steps = self._steps(alignment)
         has_root = ~blank[row_s]
         needed = has_root.copy()
-        needed[parent] = True
+        needed[steps.root] = True
         index = np.cumsum(needed) - 1
-        root, child, action = np.full((3, n), -1)
+        root = np.full(n, -1)
         root[row_s] = np.where(has_root, index, -1)
-        child_row = row_s[parent] + 1
-        child[child_row] = index[parent]
-        action[child_row] = ids[row_s[parent]]
-        idle = (root < 0) & (child < 0)
+        is_child = np.zeros(n, bool)
+        is_child[steps.row] = True
+        idle = (root < 0) & ~is_child
         active = np.flatnonzero(~idle)
+        place = np.cumsum(~idle) - 1
         counts = Counter(
             root=int(has_root.sum()),
-            child=len(parent),
+            child=int(is_child.sum()),
             blank=int((idle & blank).sum()),
             interior=int((idle & (status == INTERIOR)).sum()),
             no_teacher_row=int((idle & (status == NO_TEACHER_ROW)).sum()),
             diverged=int((idle & (status == DIVERGED)).sum()),
         )
-        return Rows(active, row_t[needed], root[active], child[active], action[active], counts, n)
+        links = Links(place[steps.row], index[steps.root], steps.action, steps.low, steps.high, steps.entries)
+        return Rows(active, row_t[needed], root[active], links, None, counts, n)
+
+    def _steps(self, alignment: Alignment) -> Steps:
+        """The child rows of a response."""
+        ids, status, row_s = alignment.student_ids, alignment.status, alignment.roots[:, 0]
+        # Roots whose sampled token opens groups, with a child row in this response that is supervised.
+        opens = self.sets.count[ids[row_s]] > 0
+        if len(row_s) and row_s[-1] + 1 == len(ids):
+            opens[-1] = False
+        root = np.flatnonzero(opens)
+        root = root[status[row_s[root] + 1] != DIVERGED]
+        action = ids[row_s[root]]
+        none = np.zeros(len(root), np.int64)
+        low, high = self._compatible[action].T if self.needs_compatible else (none, none)
+        steps = Steps(root, row_s[root] + 1, action, low, high)
+        return deeper_steps(self.pair, alignment, steps) if self.deep else steps
+
+    @cached_property
+    def _compatible(self) -> np.ndarray:
+        """int64 [V_S, 2]: the run of the teacher's tokens that start with each student token's bytes."""
+        runs = [self.pair.starting_with(b) if b else (0, 0, 0) for b in self.pair.student.token_bytes]
+        return np.array(runs, np.int64).reshape(-1, 3)[:, ::2]
 
     @cached_property
     def in_image(self) -> np.ndarray:
@@ -110,42 +128,44 @@ class ESCD(Objective):
 
     # -- dense reference ----------------------------------------------------------------------------------------
 
-    def row_losses(
-        self,
-        student_logits: Tensor,
-        teacher_logits: Tensor,
-        student_ids: Sequence[int],
-        teacher_ids: Sequence[int],
-    ) -> RowLosses:
-        """See `Objective.row_losses`."""
-        alignment = align(self.pair, student_ids, teacher_ids)
-        rows = self.rows(alignment)
-        self.check_logits(student_logits, teacher_logits, rows.total, len(alignment.teacher_ids))
-        device = student_logits.device
-        dtype = torch.promote_types(student_logits.dtype, torch.float32)
-        log_p = student_logits.to(dtype).log_softmax(-1)
-        log_q = teacher_logits.detach().to(device, dtype).log_softmax(-1)
-        # The sum over no rows keeps a response without roots differentiable.
-        zero = log_p[:0].sum() + log_p.new_zeros(rows.total)
-        student, root, child = (torch.from_numpy(a).to(device) for a in (rows.student, rows.root, rows.child))
-        log_q = log_q[torch.from_numpy(rows.teacher).to(device)]
-
+    def losses(self, student_logits: Tensor, teacher_logits: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        """See `Objective.losses`."""
+        log_p, log_q = student_logits.log_softmax(-1), teacher_logits.log_softmax(-1)
+        root = torch.from_numpy(rows.root).to(log_p.device)
         is_root = root >= 0
-        target, rest = self._project(log_q[root[is_root]].exp(), student_logits.shape[1])
-        inside = torch.zeros(student_logits.shape[1], dtype=torch.bool, device=device)
-        inside[: len(self.in_image)] = torch.from_numpy(self.in_image).to(device)
-        root_loss = kl_with_complement(target, rest, log_p[student[is_root]], inside)
+        target, rest = self._project(log_q[root[is_root]].exp(), log_p.shape[1])
+        inside = torch.zeros(log_p.shape[1], dtype=torch.bool, device=log_p.device)
+        inside[: len(self.in_image)] = torch.from_numpy(self.in_image).to(log_p.device)
+        root_loss = log_p.new_zeros(len(root)).masked_scatter(
+            is_root, kl_with_complement(target, rest, log_p[is_root], inside)
+        )
+        return root_loss, self.child_losses(log_p, log_q, rows)
 
-        is_child = child >= 0
-        action = torch.from_numpy(rows.action).to(device)[is_child]
+    def child_losses(self, log_p: Tensor, log_q: Tensor, rows: Rows) -> Tensor:
+        """Child losses [A] from log-probabilities [A, C_S] and [R, C_T] (method sections 3 and 7)."""
+        links = rows.links
         # Both are log-probabilities, so their partition functions are 1.
-        normal_t, normal_s = log_q.new_zeros(len(log_q)), log_p.new_zeros(rows.total)
-        found = self.sets.find(action, (log_q.T, normal_t, child[is_child]), (log_p.T, normal_s, student[is_child]))
-        child_loss = -found.per_row(expected_log(found.mass, found.log_p), len(action))
+        normal_t, normal_s = log_q.new_zeros(len(log_q)), log_p.new_zeros(len(log_p))
+        found = self.sets.find(links, (log_q.T, normal_t), (log_p.T, normal_s), self.needs_compatible)
+        child = torch.from_numpy(links.child).to(log_p.device)
+        weight = self._weight(found)
+        loss = -found.per_link(expected_log(weight, found.log_p), len(links))
+        if self.rest_bin:
+            rest = (1 - found.per_link(weight, len(links))).clamp_min(0)
+            outside = torch.ones(len(links), log_p.shape[1], dtype=torch.bool, device=log_p.device)
+            outside[found.link[found.entry], found.token] = False
+            some = (outside & (log_p.detach()[child] > -torch.inf)).any(1)
+            log_rest = torch.where(outside & some[:, None], log_p[child], -torch.inf).masked_fill(~some[:, None], 0.0)
+            entropy = found.per_link(torch.special.xlogy(weight, weight), len(links))
+            loss = loss + entropy
+            loss = loss + torch.where(some, torch.special.xlogy(rest, rest) - rest * log_rest.logsumexp(1), 0.0)
+        return log_p.new_zeros(len(log_p)).index_add(0, child, loss)
 
-        root_rows = zero.index_add(0, student[is_root], root_loss)
-        child_rows = zero.index_add(0, student[is_child], child_loss)
-        return RowLosses(self.total(root_rows, child_rows), root_rows, child_rows)
+    def _weight(self, found: Completions) -> Tensor:
+        """[E], what each completion event is weighted by."""
+        if found.compatible is None:
+            return found.mass
+        return found.mass / found.compatible[found.link].clamp_min(torch.finfo(found.mass.dtype).tiny)
 
     def _project(self, q: Tensor, columns: int) -> tuple[Tensor, Tensor]:
         """t and t(⊥) of method section 2 from q [R, C_T]: [R, columns], [R]. Padded teacher columns belong to ⊥."""
@@ -158,17 +178,18 @@ class ESCD(Objective):
     # -- tiles --------------------------------------------------------------------------------------------------
 
     def tile(self, tile: Tile) -> TileLosses:
-        """See `Objective.tile`. Gradients in closed form (method section 3)."""
-        z, z_t, roots = tile.student, tile.teacher, tile.roots
-        n = z.shape[1]
+        """See `Objective.tile`. Gradients in closed form (method section 3), but for the rest bin."""
+        if self.rest_bin:
+            return super().tile(tile)
+        z, z_t, links = tile.student, tile.teacher, tile.rows.links
+        n, roots = z.shape[1], int((tile.rows.root >= 0).sum())
         log_z, log_z_t = column_logsumexp(z), column_logsumexp(z_t)
-        is_child = torch.nonzero(tile.child >= 0).squeeze(1)
-        found = self.sets.find(tile.action[is_child], (z_t, log_z_t, tile.child[is_child]), (z, log_z, is_child))
+        found = self.sets.find(links, (z_t, log_z_t), (z, log_z), self.needs_compatible)
+        weight, child = self._weight(found), torch.from_numpy(links.child).to(z.device)
 
         def per_column(values: Tensor) -> Tensor:
-            return z.new_zeros(n).index_add_(0, is_child, found.per_row(values, len(is_child)))
+            return z.new_zeros(n).index_add_(0, child, found.per_link(values, len(links)))
 
-        mass = per_column(found.mass)
         target, rest = self._tile_targets(z_t, log_z_t, roots, len(z))
         outside = self._outside(len(z), z.device)
         z_outside = z[outside, :roots]
@@ -177,7 +198,7 @@ class ESCD(Objective):
         rest_loss = torch.special.xlogy(rest, rest) - rest * (log_rest - log_z[:roots])
 
         # Gradient: p times the target mass that the row's losses hold, minus the targets.
-        scale = self.child_weight * mass
+        scale = self.child_weight * per_column(weight)
         scale[:roots] += torch.where(reachable, 1.0, 1.0 - rest)
         root, mean_z = z.new_zeros(n), z.new_zeros(n)
         for block in _blocks(z):
@@ -191,14 +212,13 @@ class ESCD(Objective):
         # z_j outside U: p_j - t(⊥) p_j / p(⊥)
         share = (z_outside - log_rest).exp_().mul_(torch.where(reachable, rest, 0.0))
         z[:, :roots].index_add_(0, outside, share, alpha=-1)
-        # The sets behind one action are disjoint: C_g's members in a column are distinct cells.
-        share = found.mass[found.entry] * (found.log_member - found.log_p[found.entry]).exp()
+        share = weight[found.entry] * (found.log_member - found.log_p[found.entry]).exp()
         z.view(-1).index_add_(0, found.token * n + found.column, share, alpha=-self.child_weight)
         return TileLosses(
             root=root,
-            child=per_column(-found.mass * found.log_p),
+            child=per_column(-weight * found.log_p),
             entropy=log_z - mean_z,
-            mass=mass,
+            mass=per_column(found.mass),
             completed=per_column(found.mass * found.log_p.exp()),
             student_log_z=log_z,
             teacher_log_z=log_z_t,

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from ..errors import AlignError
-from .base import Objective, Rows, Tile, TileLosses
+from .base import Objective, Tile, TileLosses
 from .maths import FLOOR, UNREACHABLE
+from .rows import Rows
 
 # Rows of a low-precision head that are widened at a time.
 _WIDEN = 16384
@@ -133,23 +134,10 @@ class _Parts:
         if len(rows.student) and student_rows <= rows.student.max():
             raise AlignError(f"row {rows.student.max()} is needed, but there are {student_rows} student rows")
 
-    def columns(self) -> Iterator[tuple[np.ndarray, np.ndarray, int, np.ndarray]]:
-        """For each tile: positions of student rows (roots first), of teacher rows, number of roots, child columns."""
-        rows = self.rows
+    def tiles(self) -> Iterator[tuple[np.ndarray, np.ndarray, Rows]]:
+        """See `Rows.tiles`; as many rows as the memory for logits allows."""
         width = 2 * len(self.student_head.weight) + len(self.teacher_head.weight)
-        size = max(1, self.tile_bytes // (4 * width))
-        # Equal tiles instead of full ones and a small rest.
-        count = -(-len(rows.student) // size)
-        for part in np.array_split(np.arange(len(rows.student)), count) if count else ():
-            is_root = rows.root[part] >= 0
-            part = np.concatenate([part[is_root], part[~is_root]])
-            roots = rows.root[part][: int(is_root.sum())]
-            wanted = rows.child[part]
-            others = np.setdiff1d(wanted[wanted >= 0], roots)
-            teacher = np.concatenate([roots, others])
-            place = np.full(len(rows.teacher) + 1, -1, np.int64)  # the last entry answers for -1
-            place[teacher] = np.arange(len(teacher))
-            yield part, teacher, len(roots), place[wanted]
+        return self.rows.tiles(self.tile_bytes // (4 * width))
 
     def keep(self, part: np.ndarray, teacher: np.ndarray, losses: TileLosses) -> None:
         self.order.append(part)
@@ -175,7 +163,7 @@ class _TiledLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, hidden: Tensor, weight: Tensor, bias: Tensor | None, parts: _Parts) -> Tensor:  # type: ignore[override]
-        objective, rows = parts.objective, parts.rows
+        objective = parts.objective
         device = hidden.device
         exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
         fast = _product_dtype(hidden, exact)
@@ -187,15 +175,14 @@ class _TiledLoss(torch.autograd.Function):
         loss = torch.zeros((), dtype=exact, device=device)
         # Tiles choose their own precision: autocast would round the logits.
         with torch.autocast(device.type, enabled=False):
-            for part, teacher, roots, child in parts.columns():
+            for part, teacher, local in parts.tiles():
                 picked = torch.from_numpy(part).to(device)
                 h = hidden[picked].detach()
                 z = _logits(student, h, exact, fast)
                 slope = None if student.softcap is None else 1 - (z / student.softcap).square()
                 h_t = parts.teacher_hidden[torch.from_numpy(teacher).to(device)]
                 z_t = _logits(parts.teacher_head, h_t, exact, fast)
-                action = torch.from_numpy(rows.action[part]).to(device)
-                losses = objective.tile(Tile(z, z_t, roots, torch.from_numpy(child).to(device), action))
+                losses = objective.tile(Tile(z, z_t, local))
                 del z_t
                 loss += objective.total(losses.root, losses.child).sum()
                 parts.keep(part, teacher, losses)

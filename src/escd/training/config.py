@@ -11,7 +11,6 @@ from trl import DistillationConfig
 from ..errors import ConfigError
 from ..objectives import objective_names
 from ..objectives.base import suggest
-from ..objectives.escd import check_options
 
 
 @dataclass
@@ -76,7 +75,6 @@ class ESCDConfig(DistillationConfig):
         super().__post_init__()
         if self.objective not in objective_names():
             raise ConfigError(f"objective={self.objective!r} is unknown{suggest(self.objective, objective_names())}")
-        check_options(self.child_weight, self.completion)
         if self.beta != 1.0:
             raise ConfigError(f"beta={self.beta} has no effect: objective {self.objective!r} has one divergence")
         if self.tile_megabytes < 1:

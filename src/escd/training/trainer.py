@@ -21,7 +21,7 @@ from trl import DistillationTrainer
 from .. import align, objective
 from ..chat import Bridge, render_prompt, stop_warning
 from ..errors import AlignError, ConfigError, StudentError, TeacherError
-from ..objectives.base import Rows
+from ..objectives.rows import Rows
 from ..objectives.tiles import logits_of, tiled_losses
 from ..pair import TokenizerPair
 from ..teachers import Conversation, LocalTeacher
