@@ -5,7 +5,6 @@ Template tokens are never translated. The bytes of the response are what both mo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +12,6 @@ from typing import Any
 from .errors import ConfigError, VocabError
 from .families import configured_eos, describe
 from .vocab import ByteVocab
-
-# `surrogateescape` turns a byte that is no UTF-8 into one of these code points.
-_NOT_UTF8 = re.compile("([\udc80-\udcff]+)")
 
 Prompt = str | list[dict[str, Any]]
 
@@ -68,13 +64,13 @@ def _plain(hf_tokenizer: Any, text: str) -> list[int]:
 
 
 @dataclass(frozen=True)
-class TeacherResponse:
-    """A student's response in teacher tokens.
+class Translated:
+    """A response of one model in the other's tokens.
 
     Attributes:
-        ids: Teacher ids, with the teacher's stop if the response ended normally.
-        ended: Whether the student stopped by itself; False if the length limit cut the response.
-        lost: Bytes at the end that the teacher's vocabulary cannot express; 0 nearly always.
+        ids: With the other model's stop if the response ended normally.
+        ended: Whether the response ended with a stop; False if the length limit cut it.
+        lost: Bytes at the end that the other vocabulary cannot express; 0 nearly always.
     """
 
     ids: list[int]
@@ -83,7 +79,7 @@ class TeacherResponse:
 
 
 class Bridge:
-    """Turns student responses into teacher ids of the same bytes.
+    """Turns responses of one model into ids of the other, of the same bytes.
 
     Args:
         student: The student's vocabulary.
@@ -99,58 +95,23 @@ class Bridge:
                 raise VocabError(f"the {name}'s tokenizer has no stop token; set its eos_token")
         if teacher.encoder is None:
             raise VocabError("the teacher's vocabulary cannot encode text; make it with ByteVocab.from_tokenizer")
-        self.student, self.teacher, self._encoder = student, teacher, teacher.encoder
+        self.student, self.teacher = student, teacher
 
-    def to_teacher(self, student_ids: Sequence[int]) -> TeacherResponse:
+    def to_teacher(self, student_ids: Sequence[int]) -> Translated:
         """The response's bytes in teacher ids, its stop replaced by the teacher's (paper A.2)."""
-        ended = bool(len(student_ids)) and int(student_ids[-1]) in self.student.stop_ids
-        data = self.student.decode(student_ids)
-        ids, lost = self.retokenise(data)
-        if ended and not lost and self.teacher.preferred_stop is not None:
-            ids.append(self.teacher.preferred_stop)
-        return TeacherResponse(ids, ended, lost)
+        return _translate(student_ids, self.student, self.teacher)
 
-    def retokenise(self, data: bytes) -> tuple[list[int], int]:
-        """Teacher ids of exactly these bytes, and how many bytes at the end they leave out.
+    def to_student(self, teacher_ids: Sequence[int]) -> Translated:
+        """A response of the teacher in student ids, its stop replaced by the student's."""
+        return _translate(teacher_ids, self.teacher, self.student)
 
-        Valid UTF-8 is encoded as the teacher would, without normalising it. Bytes that are no UTF-8 (a lone byte
-        token, a character cut by the length limit) become byte tokens, so the text around them is untouched.
-        """
-        ids: list[int] = []
-        pieces = _NOT_UTF8.split(data.decode("utf-8", "surrogateescape"))
-        done = 0
-        for number, piece in enumerate(pieces):
-            raw = piece.encode("utf-8", "surrogateescape")
-            single = number % 2 == 1
-            found = (
-                [self.teacher.id_of.get(raw[i : i + 1], -1) for i in range(len(raw))]
-                if single
-                else self._encode(piece)
-            )
-            if not single and self.teacher.decode(found) != raw:
-                found = self._greedy(raw)
-            if -1 in found:
-                found = found[: found.index(-1)]
-                ids += found
-                return ids, len(data) - done - len(self.teacher.decode(found))
-            ids += found
-            done += len(raw)
-        return ids, 0
 
-    def _encode(self, text: str) -> list[int]:
-        return list(self._encoder.encode(text, add_special_tokens=False).ids) if text else []
-
-    def _greedy(self, raw: bytes) -> list[int]:
-        """Longest match, for text that the tokenizer itself does not keep; -1 where no token fits."""
-        ids: list[int] = []
-        at = 0
-        while at < len(raw):
-            found = self.teacher.longest_prefix(raw[at : at + self.teacher.max_length])
-            ids.append(found)
-            if found < 0:
-                break
-            at += int(self.teacher.byte_lengths[found])
-        return ids
+def _translate(ids: Sequence[int], source: ByteVocab, target: ByteVocab) -> Translated:
+    ended = bool(len(ids)) and int(ids[-1]) in source.stop_ids
+    found, lost = target.encode(source.decode(ids))
+    if ended and not lost and target.preferred_stop is not None:
+        found.append(target.preferred_stop)
+    return Translated(found, ended, lost)
 
 
 def stop_warning(hf_tokenizer: Any, vocab: ByteVocab, generation_config: Any, who: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,9 @@ import tokenizers
 
 from . import families
 from .errors import VocabError
+
+# `surrogateescape` turns a byte that is no UTF-8 into one of these code points.
+_NOT_UTF8 = re.compile("([\udc80-\udcff]+)")
 
 
 class ByteVocab:
@@ -146,6 +150,42 @@ class ByteVocab:
             if found is not None:
                 return found
         return -1
+
+    def encode(self, data: bytes) -> tuple[list[int], int]:
+        """Ids of exactly these bytes, and how many bytes at the end they leave out.
+
+        Valid UTF-8 is encoded as the tokenizer would, without normalising it (by longest match, if this vocabulary
+        has no encoder). Bytes that are no UTF-8 (a lone byte token, a character cut by the length limit) become byte
+        tokens, so the text around them is untouched.
+        """
+        ids: list[int] = []
+        done = 0
+        for number, piece in enumerate(_NOT_UTF8.split(data.decode("utf-8", "surrogateescape"))):
+            raw = piece.encode("utf-8", "surrogateescape")
+            if number % 2:
+                found = [self.id_of.get(raw[i : i + 1], -1) for i in range(len(raw))]
+            else:
+                found = (
+                    list(self.encoder.encode(piece, add_special_tokens=False).ids) if piece and self.encoder else []
+                )
+                if self.decode(found) != raw:
+                    found = self._longest_match(raw)
+            if -1 in found:
+                found = found[: found.index(-1)]
+                ids += found
+                return ids, len(data) - done - len(self.decode(found))
+            ids += found
+            done += len(raw)
+        return ids, 0
+
+    def _longest_match(self, raw: bytes) -> list[int]:
+        """For text that the tokenizer itself does not keep; ends with -1 where no token fits."""
+        ids: list[int] = []
+        at = 0
+        while at < len(raw) and (not ids or ids[-1] >= 0):
+            ids.append(self.longest_prefix(raw[at : at + self.max_length]))
+            at += int(self.byte_lengths[ids[-1]])
+        return ids
 
     @cached_property
     def max_length(self) -> int:

@@ -81,19 +81,26 @@ class Case:
         return [torch.cat([getattr(x, name) for x in out]) for name in ("total", "root", "child")]
 
 
-@settings(max_examples=120, deadline=None)
+ARMS = [
+    *(("escd", {"completion": arm}) for arm in COMPLETIONS),
+    ("escd", {"child_weight": 0.25, "mask_whitespace_roots": False}), ("escd", {"child_weight": 0.0}),
+    ("escd", {"completion_weight": "posterior"}), ("escd", {"completion": "deep", "completion_weight": "posterior"}),
+    ("escd", {"rest_bin": True}), ("bpm", {}), ("bpm", {"beta": 0.5}), ("bpm", {"beta": 1.0}), ("bpm+child", {}),
+    ("bpm+child", {"completion": "deep", "child_weight": 0.5}), ("simct", {}), ("simct", {"units": "realised"}),
+    ("gold", {}), ("gold", {"beta": 0.0, "matched_weight": 0.7}), ("uld", {}), ("xtoken", {}), ("alm", {}),
+    ("strict", {}), ("sft", {}), ("seqkd", {}),
+]  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
 @given(
     seed=st.integers(0, 10**6), responses=st.integers(1, 4), padding=st.sampled_from([0, 3]),
-    completion=st.sampled_from(COMPLETIONS), scale=st.sampled_from([1.0, 0.3]), softcap=st.sampled_from([None, 3.0]),
-    tile_bytes=st.sampled_from([1, 500, 2**28]), child_weight=st.sampled_from([1.0, 0.25, 0.0]), mask=st.booleans(),
+    arm=st.sampled_from(ARMS), scale=st.sampled_from([1.0, 0.3]), softcap=st.sampled_from([None, 3.0]),
+    tile_bytes=st.sampled_from([1, 500, 2000, 2**28]),
 )  # fmt: skip
-def test_tiles_agree_with_the_dense_reference(
-    seed, responses, padding, completion, scale, softcap, tile_bytes, child_weight, mask
-):
+def test_tiles_agree_with_the_dense_reference(seed, responses, padding, arm, scale, softcap, tile_bytes):
     case = Case(seed, responses, padding)
-    objective = escd.objective(
-        "escd", case.pair, completion=completion, child_weight=child_weight, mask_whitespace_roots=mask
-    )
+    objective = escd.objective(arm[0], case.pair, **arm[1])
     total, root, child = case.dense(objective, scale, softcap)
     leaves = (case.hidden, case.weight, case.bias)
     loss = total.sum() / 7
@@ -173,7 +180,10 @@ def test_entropy_mass_and_completion_are_those_of_the_softmax():
     log_p = (case.hidden @ case.weight.T + case.bias).log_softmax(-1)[torch.from_numpy(rows.student)]
     torch.testing.assert_close(out.entropy, -(log_p.exp() * log_p).sum(-1).detach())
     q = (teacher @ case.teacher_weight.T).softmax(-1)
-    links = {i: (parent, action) for i, parent, action in zip(rows.links.child, rows.links.parent, rows.links.action, strict=True)}
+    links = {
+        i: (parent, action)
+        for i, parent, action in zip(rows.links.child, rows.links.parent, rows.links.action, strict=True)
+    }
     for i in range(len(rows.student)):
         masses, completed = 0.0, 0.0
         parent, action = links.get(i, (-1, -1))

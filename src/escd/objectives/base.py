@@ -79,10 +79,14 @@ class Objective(ABC):
         name: Under which it is registered.
         source: Whose responses it learns from: the `student`'s own, the `teacher`'s, or those of the `dataset`.
         child_weight: Weight of child losses in the total (paper eq. 10).
+        needs_teacher: Whether it asks for rows of the teacher at all.
+        tile_copies: How many times its logits a tile takes in memory.
     """
 
     name: ClassVar[str]
     source: ClassVar[str] = "student"
+    needs_teacher: ClassVar[bool] = True
+    tile_copies: ClassVar[int] = 4
     child_weight: float = 1.0
 
     def __init__(self, pair: TokenizerPair):
@@ -202,14 +206,27 @@ def objective(name: str, pair: TokenizerPair, **options: Any) -> Objective:
     Raises:
         ConfigError: Unknown name, option or option value.
     """
-    if name not in _REGISTRY:
-        raise ConfigError(f"unknown objective {name!r}{suggest(name, objective_names())}")
-    cls = _REGISTRY[name]
-    known = cls.__init__.__kwdefaults__ or {}
+    known = option_names(name)
     for option in options:
         if option not in known:
-            raise ConfigError(f"objective {name!r} has no option {option!r}{suggest(option, sorted(known))}")
-    return cls(pair, **options)
+            raise ConfigError(f"objective {name!r} has no option {option!r}{suggest(option, known)}")
+    return objective_class(name)(pair, **options)
+
+
+def option_names(name: str) -> list[str]:
+    """Names of the options of an objective; raises as `objective_class` does."""
+    return sorted(objective_class(name).__init__.__kwdefaults__ or {})
+
+
+def objective_class(name: str) -> type[Objective]:
+    """The class of an objective.
+
+    Raises:
+        ConfigError: There is no such objective.
+    """
+    if name not in _REGISTRY:
+        raise ConfigError(f"unknown objective {name!r}{suggest(name, objective_names())}")
+    return _REGISTRY[name]
 
 
 def check_choice(name: str, value: str, known: Sequence[str]) -> None:
@@ -223,4 +240,4 @@ def suggest(word: str, known: Sequence[str], full: bool = True) -> str:
     near = difflib.get_close_matches(str(word), known, n=1)
     if near:
         return f"; did you mean {near[0]!r}?"
-    return f"; known: {', '.join(known)}" if full else ""
+    return f"; known: {', '.join(known) or 'none'}" if full else ""

@@ -31,8 +31,8 @@ class ESCD(Objective):
         child_weight: Weight of the child loss.
         mask_whitespace_roots: Rows whose sampled token is only spaces or tabs carry no root loss.
         completion: Which student tokens complete a residual: `set` (the paper's), `none` (root only), `single` (the
-            token that phi would choose, if it completes), `exact` (no overshoot), `minimal` (the shortest), `deep` (the
-            paper's; what no token completes is supervised where the sampled path stands next).
+            token that phi would choose, if it completes), `exact` (no overshoot), `minimal` (the shortest), `deep` (as
+            `set`; what no token completes is supervised where the sampled path stands next).
         completion_weight: `mass` (the paper's M_g), or `posterior`: M_g divided by the teacher's mass of all tokens
             that start with the bytes sampled since the root.
         rest_bin: KL over the completion sets and one bin for all other tokens, with the posterior as target.
@@ -42,6 +42,7 @@ class ESCD(Objective):
     """
 
     name = "escd"
+    tile_copies = 1
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class ESCD(Objective):
         blank = np.zeros(n, bool)
         if self.mask_whitespace_roots:
             blank[row_s] = self.pair.student.is_blank[ids[row_s]]
-        steps = self._steps(alignment)
+        steps = self.steps(alignment)
         has_root = ~blank[row_s]
         needed = has_root.copy()
         needed[steps.root] = True
@@ -98,7 +99,7 @@ class ESCD(Objective):
         links = Links(place[steps.row], index[steps.root], steps.action, steps.low, steps.high, steps.entries)
         return Rows(active, row_t[needed], root[active], links, None, counts, n)
 
-    def _steps(self, alignment: Alignment) -> Steps:
+    def steps(self, alignment: Alignment) -> Steps:
         """The child rows of a response."""
         ids, status, row_s = alignment.student_ids, alignment.status, alignment.roots[:, 0]
         # Roots whose sampled token opens groups, with a child row in this response that is supervised.

@@ -5,6 +5,8 @@ Axis suffixes: V columns of a head, N rows, S segments. Names that start with `l
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -85,6 +87,41 @@ def kl_with_complement(target: Tensor, target_rest: Tensor, log_p: Tensor, insid
     log_rest = torch.where(reachable[:, None], outside, 0.0).logsumexp(-1)
     rest = torch.special.xlogy(target_rest, target_rest) - target_rest * log_rest
     return inner + torch.where(reachable, rest, 0.0)
+
+
+def divergence(log_q: Tensor, log_p: Tensor, beta: float) -> Tensor:
+    """Pointwise terms of the generalised Jensen-Shannon divergence of GKD (arXiv 2306.13649, eq. 1).
+
+    Args:
+        log_q: Log-probabilities of the teacher, a constant.
+        log_p: Of the student, the same shape.
+        beta: 0 forward KL(q || p), 1 reverse KL(p || q), between them beta KL(q || m) + (1 - beta) KL(p || m) with
+            m = beta q + (1 - beta) p.
+
+    Returns:
+        Terms of the same shape, in nats; their sum over events is the divergence. 0 log 0 is 0.
+
+    Example:
+        >>> q, p = torch.tensor([0.5, 0.5]), torch.tensor([0.25, 0.75])
+        >>> round(divergence(q.log(), p.log(), 0.0).sum().item(), 4)
+        0.1438
+    """
+    if beta == 0:
+        return _kl_terms(log_q, log_p)
+    if beta == 1:
+        return _kl_terms(log_p, log_q)
+    # An event that is impossible for both would leave the gradient of the mixture undefined.
+    log_q, log_p = log_q.clamp_min(FLOOR), log_p.clamp_min(FLOOR)
+    mixture = torch.logaddexp(log_q + math.log(beta), log_p + math.log1p(-beta))
+    return beta * _kl_terms(log_q, mixture) + (1 - beta) * _kl_terms(log_p, mixture)
+
+
+def _kl_terms(log_a: Tensor, log_b: Tensor) -> Tensor:
+    a = log_a.exp()
+    some = a > 0
+    # Masked before the product: 0 * inf is NaN, and so is its gradient.
+    gap = torch.where(some, log_a, 0.0) - torch.where(some, log_b, 0.0)
+    return torch.where(some, a * gap, 0.0)
 
 
 def column_logsumexp(z: Tensor, block: int = 4096) -> Tensor:

@@ -128,7 +128,7 @@ class Rows:
         entries = [x.entries + np.array([[s], [0], [0], [0]]) for x, s in zip(links, at_link, strict=True)]
         units = [r.units for r in rows if r.units is not None]
         at_unit = starts([int(max(u.student.max(initial=-1), u.teacher.max(initial=-1))) + 1 for u in units])
-        names = ("student", "teacher", "student_id", "teacher_id", "student_at", "teacher_at")
+        facts = ("student_id", "teacher_id", "student_at", "teacher_at")
         return cls(
             student=joined([r.student for r in rows], student_starts),
             teacher=np.arange(sum(len(r.teacher) for r in rows)),
@@ -140,7 +140,8 @@ class Rows:
                 np.concatenate([np.zeros((4, 0), np.int64), *entries], axis=1),
             ),
             units=Units(
-                *(joined([getattr(u, n) for u in units], at_unit if n in names[:2] else [0] * len(units)) for n in names)
+                *(joined([getattr(u, n) for u in units], at_unit) for n in ("student", "teacher")),
+                *(np.concatenate([getattr(u, n) for u in units]) for n in facts),
             ) if units else None,
             counts=sum((r.counts for r in rows), Counter()),
             total=sum(r.total for r in rows),
@@ -185,4 +186,3 @@ class Rows:
         wanted = np.arange(size, len(rows), size)
         places = np.unique(starts[np.searchsorted(starts, wanted, side="right") - 1])
         return [part for part in np.split(rows, places) if len(part)]
-

@@ -137,7 +137,7 @@ class _Parts:
     def tiles(self) -> Iterator[tuple[np.ndarray, np.ndarray, Rows]]:
         """See `Rows.tiles`; as many rows as the memory for logits allows."""
         width = 2 * len(self.student_head.weight) + len(self.teacher_head.weight)
-        return self.rows.tiles(self.tile_bytes // (4 * width))
+        return self.rows.tiles(self.tile_bytes // (4 * width * self.objective.tile_copies))
 
     def keep(self, part: np.ndarray, teacher: np.ndarray, losses: TileLosses) -> None:
         self.order.append(part)

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
+from transformers import GenerationConfig
 
 from ..errors import ConfigError
 from ..objectives.tiles import Head
 from .base import Conversation, Teacher
+
+
+class GenerationArguments(Protocol):
+    """What of a configuration the teacher generates by."""
+
+    max_completion_length: int | None
+    temperature: float
+    top_p: float
+    top_k: int
 
 
 class LocalTeacher(Teacher):
@@ -35,6 +45,33 @@ class LocalTeacher(Teacher):
         hidden, starts = self._run(self.model, self.unwrapped, last_hidden, self.unwrapped, conversations)
         flat = np.concatenate([r + s for r, s in zip(rows, starts, strict=True)])
         return hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(flat).to(hidden.device)]
+
+    @torch.no_grad()
+    def generate(
+        self, prompts: Sequence[list[int]], stops: Sequence[int], args: GenerationArguments
+    ) -> list[list[int]]:
+        """Responses of the teacher itself, each up to its first stop id, which it keeps.
+
+        Args:
+            prompts: Ids of each prompt.
+            stops: Ids that end a response.
+            args: Length limit and sampling, named as in `trl.DistillationConfig`.
+        """
+        self.model.eval()
+        config = GenerationConfig(
+            max_new_tokens=args.max_completion_length, do_sample=True, temperature=args.temperature, top_p=args.top_p,
+            top_k=args.top_k, eos_token_id=list(stops), pad_token_id=stops[0], disable_compile=True,
+        )  # fmt: skip
+        length = max(len(ids) for ids in prompts)
+        ids = torch.tensor([[stops[0]] * (length - len(p)) + p for p in prompts])
+        mask = torch.tensor([[0] * (length - len(p)) + [1] * len(p) for p in prompts])
+        device = self.unwrapped.get_input_embeddings().weight.device
+        found = self._run(
+            self.model, self.unwrapped, self.unwrapped.generate, input_ids=ids.to(device),
+            attention_mask=mask.to(device), generation_config=config,
+        )[:, length:].tolist()  # fmt: skip
+        ends = [next((k + 1 for k, token in enumerate(row) if token in stops), len(row)) for row in found]
+        return [row[:end] for row, end in zip(found, ends, strict=True)]
 
     def head(self) -> Head:
         """See `Teacher.head`."""

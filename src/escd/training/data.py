@@ -17,28 +17,34 @@ from .loading import first_line
 _FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
 
 
-def load_prompts(script: DistillArguments, seed: int) -> Dataset | IterableDataset:
+def load_prompts(script: DistillArguments, seed: int, completions: bool = False) -> Dataset | IterableDataset:
     """The training prompts, with a checked column `prompt`.
 
     Args:
         script: Names the dataset and its split.
         seed: Of the lab's generator.
+        completions: Whether a column `completion` (text, or messages of the assistant) is needed too.
 
     Raises:
         ConfigError: The dataset is missing, unreadable or empty, or its prompts are not text or messages.
     """
     name = str(script.dataset_name)
     if name == "lab":
-        return Dataset.from_list([{"prompt": p.prompt} for p in lab.problems(script.lab_prompts, seed, "train")])
+        made = lab.problems(script.lab_prompts, seed, "train")
+        return Dataset.from_list([{"prompt": p.prompt, "completion": p.solution} for p in made])
     data = _load(name, script)
+    wanted = ["prompt", "completion"] if completions else ["prompt"]
     columns = data.column_names
-    if columns is not None and "prompt" not in columns:
-        raise ConfigError(f"dataset {name!r} has no column 'prompt'; its columns are {', '.join(columns)}")
+    for column in wanted:
+        if columns is not None and column not in columns:
+            raise ConfigError(f"dataset {name!r} has no column {column!r}; its columns are {', '.join(columns)}")
     checked = 0
     try:
-        data = data.select_columns(["prompt"])
+        data = data.select_columns(wanted)
         for number, row in enumerate(data if isinstance(data, Dataset) else islice(data, 1)):
             _check_prompt(row["prompt"], f"dataset {name!r}, row {number}")
+            if completions:
+                _check_completion(row["completion"], f"dataset {name!r}, row {number}")
             checked += 1
     except EscdError:
         raise
@@ -89,3 +95,10 @@ def _check_prompt(prompt: Any, where: str) -> None:
         raise ConfigError(f"{where}: a prompt is text or messages with role and text content, not {str(prompt)[:80]}")
     if messages[-1]["role"] == "assistant":
         raise ConfigError(f"{where}: the prompt ends with an assistant message, so there is nothing to answer")
+
+
+def _check_completion(completion: Any, where: str) -> None:
+    messages = completion if isinstance(completion, list) else [{"role": "assistant", "content": completion}]
+    first = messages[0] if messages and isinstance(messages[0], dict) else {}
+    if first.get("role") != "assistant" or not isinstance(first.get("content"), str) or not first["content"]:
+        raise ConfigError(f"{where}: a completion is text or a message of the assistant, not {str(completion)[:80]}")

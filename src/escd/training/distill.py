@@ -26,6 +26,7 @@ from ..errors import ConfigError, EscdError
 from ..evaluation.sampling import sample
 from ..evaluation.scores import Score, score
 from ..files import write_whole
+from ..objectives.base import objective_class
 from ..report import write_report
 from .arguments import DistillArguments, Request, parse
 from .config import ESCDConfig, as_dict
@@ -61,7 +62,8 @@ def main(argv: Sequence[str]) -> None:
     training.output_dir = broadcast_object_list(chosen)[0]
     if resume is True:
         resume = last_checkpoint(training.output_dir)
-    prompts = load_prompts(script, training.seed)
+    from_dataset = objective_class(training.objective).source == "dataset"
+    prompts = load_prompts(script, training.seed, completions=from_dataset)
     keep = resume is not None or training.process_index > 0
     with _nothing_half_done(training.output_dir, keep) as progress:
         trainer = progress.trainer = _trainer(request, prompts)

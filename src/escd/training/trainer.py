@@ -166,13 +166,39 @@ class ESCDTrainer(DistillationTrainer):
         ids = [render_prompt(self._tokenizer, prompt, as_dict(self.chat_template_kwargs)) for prompt in prompts]
         return ids, None, {}
 
+    def _set_signature_columns_if_needed(self):
+        super()._set_signature_columns_if_needed()
+        if "completion" not in self._signature_columns:
+            self._signature_columns.append("completion")
+
     def _generate_single_turn(self, prompt_ids, *args: Any, **kwargs: Any):
+        if self.objective.source != "student":
+            return self._given_responses()
         try:
             return super()._generate_single_turn(prompt_ids, *args, **kwargs)
         except RuntimeError as error:
             if "probability tensor contains" not in str(error):
                 raise
             raise self._diagnose(prompt_ids) from error
+
+    def _given_responses(self) -> list[list[int]]:
+        """Responses of this step that are not the student's own, in student ids."""
+        limit, source = self.args.max_completion_length, self.objective.source
+        if source == "teacher":
+            found = [
+                self.bridge.to_student(ids).ids
+                for ids in self.teacher.generate(
+                    [self._teacher_prompt(x) for x in self._step_inputs], self.teacher_vocab.stop_ids, self.args
+                )
+            ]
+        else:
+            stop = [self.student_vocab.preferred_stop]
+            found = [self.student_vocab.encode(_text(x).encode())[0] + stop for x in self._step_inputs]
+        # A response that came out longer than a rollout may be is cut as a rollout would be. None is empty.
+        return [ids[:limit] or [self.student_vocab.preferred_stop] for ids in found]
+
+    def _teacher_prompt(self, example: dict[str, Any]) -> list[int]:
+        return render_prompt(self.teacher_tokenizer, example["prompt"], self.teacher_template_kwargs)
 
     @torch.no_grad()
     def _diagnose(self, prompt_ids: list[list[int]]) -> StudentError:
@@ -191,6 +217,7 @@ class ESCDTrainer(DistillationTrainer):
         )
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        self._step_inputs = inputs
         with self._clock.measure("rollout"):
             output = super()._generate_and_score_completions(inputs)
         with self._clock.measure("align"):
@@ -198,10 +225,7 @@ class ESCDTrainer(DistillationTrainer):
             responses = _unpadded(output["completion_ids"], output["completion_mask"])
             output["student"] = [Conversation(p, r) for p, r in zip(prompts, responses, strict=True)]
             output["teacher"] = [
-                Conversation(
-                    render_prompt(self.teacher_tokenizer, x["prompt"], self.teacher_template_kwargs),
-                    self.bridge.to_teacher(response).ids,
-                )
+                Conversation(self._teacher_prompt(x), self.bridge.to_teacher(response).ids)
                 for x, response in zip(inputs, responses, strict=True)
             ]
             alignments = [
@@ -228,7 +252,10 @@ class ESCDTrainer(DistillationTrainer):
     def _compute_loss(self, unwrapped_student: Any, inputs: dict[str, Any], num_items_in_batch: Any):
         students, teachers, each = inputs["student"], inputs["teacher"], inputs["rows"]
         with self._clock.measure("teacher"):
-            teacher_hidden = self.teacher.hidden_rows(teachers, [r.teacher for r in each])
+            if self.objective.needs_teacher:
+                teacher_hidden = self.teacher.hidden_rows(teachers, [r.teacher for r in each])
+            else:
+                teacher_hidden = self.teacher.head().weight[:0]
         with self._clock.measure("student"):
             hidden, starts = last_hidden(unwrapped_student, students)
         # The teacher's rows come back one conversation after the other, so only those of the student are shifted.
@@ -319,6 +346,12 @@ class ESCDTrainer(DistillationTrainer):
             version=__version__,
         )
         card.save(f"{self.args.output_dir}/README.md")
+
+
+def _text(example: dict[str, Any]) -> str:
+    """The response that a dataset gives: text, or messages of which the first is the assistant's."""
+    completion = example["completion"]
+    return completion if isinstance(completion, str) else completion[0]["content"]
 
 
 def _unpadded(ids: Tensor, mask: Tensor) -> list[list[int]]:

@@ -1,0 +1,75 @@
+"""Objectives on rows that both models share: `strict` and `kl`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..align import Alignment
+from ..errors import ConfigError
+from ..pair import TokenizerPair
+from .base import Objective, register
+from .maths import divergence
+from .rows import Rows
+from .spans import check_share
+from .units import unit_rows
+
+
+class _OneToOne(Objective):
+    """Rows are the units of one token on both sides, so student and teacher rows match one to one."""
+
+    def rows(self, alignment: Alignment) -> Rows:
+        """See `Objective.rows`."""
+        return unit_rows(self.pair, alignment, one_to_one=True)
+
+
+@register
+class Strict(_OneToOne):
+    """Strict alignment (arXiv 2610.08448): one-to-one rows only, shared vocabulary renormalised, reverse KL."""
+
+    name = "strict"
+
+    def losses(self, student_logits: Tensor, teacher_logits: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        """See `Objective.losses`."""
+        shared = self.tables("shared", student_logits.device, lambda: self.pair.shared.T.copy())
+        log_q = teacher_logits[:, shared[0]].log_softmax(-1)
+        log_p = student_logits[:, shared[1]].log_softmax(-1)
+        loss = divergence(log_q, log_p, 1.0).sum(-1)
+        return loss, torch.zeros_like(loss)
+
+
+@register
+class KL(_OneToOne):
+    """Plain distillation with one tokenizer on both sides (GKD, arXiv 2306.13649).
+
+    Args:
+        pair: The two vocabularies, equal.
+        beta: 0 forward KL, 1 reverse KL, between them JSD.
+
+    Raises:
+        ConfigError: The vocabularies differ, or `beta` lies outside [0, 1].
+    """
+
+    name = "kl"
+
+    def __init__(self, pair: TokenizerPair, *, beta: float = 0.0):
+        super().__init__(pair)
+        check_share("beta", beta)
+        if pair.student.token_bytes != pair.teacher.token_bytes:
+            raise ConfigError("objective 'kl' needs one tokenizer on both sides, and these differ; use 'escd'")
+        self.beta = beta
+
+    def losses(self, student_logits: Tensor, teacher_logits: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        """See `Objective.losses`. Columns beyond the vocabulary are one event."""
+        size = len(self.pair.student)
+        log_p, log_q = (_folded(z.log_softmax(-1), size) for z in (student_logits, teacher_logits))
+        loss = divergence(log_q, log_p, self.beta).sum(-1)
+        return loss, torch.zeros_like(loss)
+
+
+def _folded(log_values: Tensor, size: int) -> Tensor:
+    """[N, size + 1]: all columns from `size` on as one; an event without a column is left at a very low value."""
+    rest = log_values[:, size:]
+    floor = torch.finfo(log_values.dtype).min
+    last = rest.logsumexp(1, keepdim=True) if rest.shape[1] else log_values.new_full((len(log_values), 1), floor)
+    return torch.cat([log_values[:, :size], last], 1)

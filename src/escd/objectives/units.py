@@ -1,0 +1,88 @@
+"""Minimal aligned units of a response: what span objectives compare (SimCT, arXiv 2605.07711, section 3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from ..align import DIVERGED, INTERIOR, NO_TEACHER_ROW, ROOT, Alignment
+from ..pair import TokenizerPair
+from .rows import Rows, Units
+
+
+def boundaries(pair: TokenizerPair, alignment: Alignment) -> tuple[np.ndarray, np.ndarray]:
+    """Byte offsets at which both models start a token or end their text, ascending, and where each teacher row stands.
+
+    Nothing after the first differing byte is a boundary.
+    """
+    ends_t = np.cumsum(pair.teacher.byte_lengths[alignment.teacher_ids])
+    starts_t = ends_t - pair.teacher.byte_lengths[alignment.teacher_ids]
+    length_s, length_t = alignment.lengths
+    both = np.intersect1d(np.append(alignment.offsets, length_s), np.append(starts_t, length_t))
+    return both[both <= alignment.common], starts_t
+
+
+def unit_rows(pair: TokenizerPair, alignment: Alignment, first_only: bool = False, one_to_one: bool = False) -> Rows:
+    """Rows of all units that both models spell out to their end, the stop event among them.
+
+    Args:
+        pair: The vocabularies.
+        alignment: Of one response.
+        first_only: Whether only the first row of each unit takes part.
+        one_to_one: Whether only units of one token on both sides count.
+    """
+    offsets = alignment.offsets
+    edges, starts_t = boundaries(pair, alignment)
+    unit_s = np.searchsorted(edges, offsets, side="right") - 1
+    unit_t = np.searchsorted(edges, starts_t, side="right") - 1
+    last = len(edges) - 1
+    inside_s, inside_t = (unit < last for unit in (unit_s, unit_t))
+    stop = _stop_row(pair, alignment)
+    if stop is not None:
+        inside_s[stop[0]], inside_t[stop[1]] = True, True
+        unit_s[stop[0]], unit_t[stop[1]] = last, last
+    # A token without bytes can leave one side of a unit empty.
+    sizes_s, sizes_t = (
+        np.bincount(unit[inside], minlength=last + 1)
+        for unit, inside in ((unit_s, inside_s), (unit_t, inside_t))
+    )  # fmt: skip
+    whole = (sizes_s == 1) & (sizes_t == 1) if one_to_one else (sizes_s > 0) & (sizes_t > 0)
+    inside_s &= whole[unit_s]
+    inside_t &= whole[unit_t]
+    rows_s, rows_t = np.flatnonzero(inside_s), np.flatnonzero(inside_t)
+    if first_only:
+        rows_s, rows_t = (
+            rows[np.unique(unit[rows], return_index=True)[1]] for rows, unit in ((rows_s, unit_s), (rows_t, unit_t))
+        )
+    number = np.cumsum(whole) - 1
+    units = Units(
+        number[unit_s[rows_s]], number[unit_t[rows_t]], alignment.student_ids[rows_s], alignment.teacher_ids[rows_t],
+        offsets[rows_s], starts_t[rows_t],
+    )  # fmt: skip
+    root = np.full(len(rows_s), -1)
+    root[units.first_student] = units.first_teacher
+    return Rows(rows_s, rows_t, root, units=units, counts=count(alignment, rows_s), total=len(offsets))
+
+
+def count(alignment: Alignment, supervised: np.ndarray) -> Counter[str]:
+    """Student rows by what happens to them, given which of them take part in a loss; see `Rows.counts`."""
+    idle = np.ones(len(alignment.status), bool)
+    idle[supervised] = False
+    status = alignment.status[idle]
+    return Counter(
+        root=len(supervised),
+        interior=int(((status == INTERIOR) | (status == ROOT)).sum()),
+        no_teacher_row=int((status == NO_TEACHER_ROW).sum()),
+        diverged=int((status == DIVERGED).sum()),
+    )
+
+
+def _stop_row(pair: TokenizerPair, alignment: Alignment) -> tuple[int, int] | None:
+    """Student and teacher row of the terminal event, if both predict it at the same offset."""
+    if not len(alignment.roots):
+        return None
+    row_s, row_t = alignment.roots[-1].tolist()
+    ends_s = int(alignment.student_ids[row_s]) in pair.student.stop_ids
+    ends_t = int(alignment.teacher_ids[row_t]) in pair.teacher.stop_ids
+    return (row_s, row_t) if ends_s and ends_t else None
