@@ -9,7 +9,7 @@ import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -182,9 +182,10 @@ class Objective(ABC):
 
 
 _REGISTRY: dict[str, type[Objective]] = {}
+_Kind = TypeVar("_Kind", bound=Objective)
 
 
-def register(cls: type[Objective]) -> type[Objective]:
+def register(cls: type[_Kind]) -> type[_Kind]:
     """Class decorator: make an objective available under its `name`."""
     _REGISTRY[cls.name] = cls
     return cls

@@ -183,7 +183,8 @@ class ESCDTrainer(DistillationTrainer):
 
     def _given_responses(self) -> list[list[int]]:
         """Responses of this step that are not the student's own, in student ids."""
-        limit, source = self.args.max_completion_length, self.objective.source
+        limit, source, end = self.args.max_completion_length, self.objective.source, self.student_vocab.preferred_stop
+        assert end is not None  # the bridge insists on it
         if source == "teacher":
             found = [
                 self.bridge.to_student(ids).ids
@@ -192,10 +193,9 @@ class ESCDTrainer(DistillationTrainer):
                 )
             ]
         else:
-            stop = [self.student_vocab.preferred_stop]
-            found = [self.student_vocab.encode(_text(x).encode())[0] + stop for x in self._step_inputs]
+            found = [[*self.student_vocab.encode(_text(x).encode())[0], end] for x in self._step_inputs]
         # A response that came out longer than a rollout may be is cut as a rollout would be. None is empty.
-        return [ids[:limit] or [self.student_vocab.preferred_stop] for ids in found]
+        return [ids[:limit] or [end] for ids in found]
 
     def _teacher_prompt(self, example: dict[str, Any]) -> list[int]:
         return render_prompt(self.teacher_tokenizer, example["prompt"], self.teacher_template_kwargs)
