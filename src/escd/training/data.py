@@ -11,9 +11,11 @@ from datasets import Dataset, IterableDataset
 
 from .. import lab
 from ..errors import ConfigError, EscdError
+from ..objectives.base import suggest
 from .arguments import DistillArguments
 from .loading import first_line
 
+LAB = ("lab", *(f"lab/{task}" for task in lab.TASKS))
 _FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
 
 
@@ -28,8 +30,10 @@ def load_prompts(script: DistillArguments, seed: int) -> Dataset | IterableDatas
         ConfigError: The dataset is missing, unreadable or empty, or its prompts are not text or messages.
     """
     name = str(script.dataset_name)
-    if name == "lab":
-        return Dataset.from_list([{"prompt": p.prompt} for p in lab.problems(script.lab_prompts, seed, "train")])
+    if name in LAB:
+        return _lab_prompts(name, script.lab_prompts, seed)
+    if name.startswith("lab/"):
+        raise ConfigError(f"dataset {name!r} is unknown{suggest(name, LAB)}")
     data = _load(name, script)
     columns = data.column_names
     if columns is not None and "prompt" not in columns:
@@ -47,6 +51,14 @@ def load_prompts(script: DistillArguments, seed: int) -> Dataset | IterableDatas
     if not checked:
         raise ConfigError(f"dataset {name!r} is empty")
     return data
+
+
+def _lab_prompts(name: str, n: int, seed: int) -> Dataset:
+    """`n` prompts of one task of the lab, or of all in turn."""
+    share = -(-n // len(lab.TASKS)) if name == "lab" else n
+    each = [lab.problems(share, seed, task=task) for task in lab.TASKS if name in ("lab", f"lab/{task}")]
+    in_turn = [problem for problems in zip(*each, strict=True) for problem in problems]
+    return Dataset.from_list([{"prompt": problem.prompt} for problem in in_turn[:n]])
 
 
 def _load(name: str, script: DistillArguments) -> Dataset | IterableDataset:
