@@ -118,6 +118,19 @@ def test_a_problem_is_frozen_and_split_and_task_are_checked():
         problems(1, task="physics")  # type: ignore[arg-type]
 
 
+def test_dataset_names():
+    from escd.training.arguments import DistillArguments
+    from escd.training.data import load_prompts
+
+    def prompts(name, n):
+        return load_prompts(DistillArguments(dataset_name=name, lab_prompts=n), seed=3)["prompt"]
+
+    each = {task: [p.prompt for p in problems(4, seed=3, task=task)] for task in TASKS}
+    for task in TASKS:
+        assert prompts(f"lab/{task}", 4) == each[task]
+    assert prompts("lab", 7) == [each[task][i] for i in range(3) for task in TASKS][:7]
+
+
 # --- grading ----------------------------------------------------------------------------------
 
 
