@@ -125,6 +125,7 @@ def test_bad_datasets(run, tmp_path, name, content, says):
 
 def test_missing_dataset_file(run):
     fails(run, dataset_name="prompts.jsonl", says="no such file")
+    fails(run, dataset_name="lab/sciences", says="did you mean 'lab/science'")
 
 
 def test_student_without_tokenizer(run, pair_dir, tmp_path):

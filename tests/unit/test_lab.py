@@ -9,15 +9,18 @@ from pathlib import Path
 import pytest
 
 import escd.lab
-from escd.lab import Problem, grade, problems
-from escd.lab.corpus import Mistakes, response, training_story
+from escd.lab import TASKS, Problem, grade, problems
+from escd.lab.corpus import response, training_draft
+from escd.lab.mistakes import Mistakes
+from escd.lab.problems import DRAW
 from escd.lab.segmentation import IGNORED, dropout_split, own, piecewise_split, recut
-from escd.lab.stories import LARGEST, draw
+from escd.lab.stories import LARGEST
 
 transformers = pytest.importorskip("transformers")
 
 PATHS = {"teacher": escd.lab.TEACHER_PATH, "student": escd.lab.STUDENT_PATH}
 MEGABYTE = 1e6
+FIRST_QUESTION = "Ben has 27 apples. Ben gives away 2. After that he sells 11. How many apples are left?"
 
 
 @pytest.fixture(scope="module")
@@ -32,19 +35,27 @@ def pieces(tokenizer, text):
 # --- problems ---------------------------------------------------------------------------------
 
 
-def test_problems_are_deterministic():
-    assert problems(20, seed=3) == problems(20, seed=3)
-    assert problems(20, seed=3) != problems(20, seed=4)
-    assert problems(30, seed=3)[:20] == problems(20, seed=3)
+@pytest.mark.parametrize("task", TASKS)
+def test_problems_are_deterministic(task):
+    assert problems(20, seed=3, task=task) == problems(20, seed=3, task=task)
+    assert problems(20, seed=3, task=task) != problems(20, seed=4, task=task)
+    assert problems(30, seed=3, task=task)[:20] == problems(20, seed=3, task=task)
+    assert {p.task for p in problems(20, seed=3, task=task)} == {task}
+
+
+def test_problems_of_the_default_task_are_the_arithmetic_stories():
+    first = problems(1)[0]
+    assert first == problems(1, task="math")[0]
+    assert first.question == FIRST_QUESTION
 
 
 def test_another_process_gets_the_same_problems_and_no_transformers():
     code = (
-        "import sys; from escd.lab import problems; print([p.question for p in problems(5, 1, 'test')]);"
-        "print('transformers' in sys.modules)"
+        "import sys; from escd.lab import TASKS, problems;"
+        "print([p for task in TASKS for p in problems(5, 1, 'test', task)]); print('transformers' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [str([p.question for p in problems(5, 1, "test")]), "False"]
+    assert done.stdout.splitlines() == [str([p for task in TASKS for p in problems(5, 1, "test", task)]), "False"]
 
 
 def test_splits_share_no_arithmetic():
@@ -56,26 +67,68 @@ def test_splits_share_no_arithmetic():
     assert not {numbers(p) for p in train} & {numbers(p) for p in test}
 
 
-def test_solutions_are_right():
-    for problem in problems(300) + problems(100, split="test"):
-        assert grade(problem.solution, problem.answer)
-        for line in problem.solution.split("\n\n")[1:-1]:
-            left, right = line.rstrip(".").split(" = ")
-            assert eval(left) == int(right)
-            assert 1 <= int(right) <= LARGEST
+@pytest.mark.parametrize("task", TASKS)
+def test_splits_share_no_solution(task):
+    def body(problem: Problem) -> str:  # a function may have any name
+        return problem.solution.split("\n", 1)[1] if task == "code" else problem.solution
+
+    train = problems(3000, task=task)
+    assert not {body(p) for p in train} & {body(p) for p in problems(400, split="test", task=task)}
+    rng = random.Random(0)
+    assert 0.05 < sum(DRAW[task](rng).is_test for _ in range(2000)) / 2000 < 0.2
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_solutions_are_right(task):
+    for problem in problems(500, task=task) + problems(200, split="test", task=task):
+        assert grade(problem.solution, problem), problem
         assert problem.prompt == [{"role": "user", "content": problem.question}]
 
 
-def test_a_problem_is_frozen_and_the_split_is_checked():
+def test_lines_of_arithmetic_are_right():
+    for problem in problems(300) + problems(300, task="science"):
+        lines = [line.rstrip(".") for line in problem.solution.split("\n\n")[1:-1]]
+        for left, right in (line.split(" = ") for line in lines if not line[0].isalpha() and line[:2] != "1 "):
+            assert eval(left) == pytest.approx(float(right))
+            assert problem.task == "science" or 1 <= int(right) <= LARGEST
+
+
+def test_numbers_of_a_science_answer_come_with_their_unit():
+    for problem in problems(300, task="science"):
+        value, unit = problem.answer.split(" ")
+        assert float(value) > 0
+        assert unit[0].isalpha()
+        assert problem.solution.endswith(f"Answer: {problem.answer}")
+
+
+def test_functions_are_asked_for_by_name_and_tested():
+    for problem in problems(300, task="code"):
+        assert f" {problem.answer}(" in problem.question
+        assert problem.solution.startswith(f"def {problem.answer}(")
+        assert len(problem.tests) >= 3
+        assert all(test.startswith(f"assert {problem.answer}(") for test in problem.tests)
+
+
+def test_a_problem_is_frozen_and_split_and_task_are_checked():
     with pytest.raises(FrozenInstanceError):
         problems(1)[0].answer = "1"  # type: ignore[misc]
     with pytest.raises(ValueError, match="train"):
         problems(1, split="validation")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="science"):
+        problems(1, task="physics")  # type: ignore[arg-type]
 
 
-def test_stories_of_both_splits_are_drawn():
-    rng = random.Random(0)
-    assert 0.05 < sum(draw(rng).is_test for _ in range(2000)) / 2000 < 0.2
+def test_dataset_names():
+    from escd.training.arguments import DistillArguments
+    from escd.training.data import load_prompts
+
+    def prompts(name, n):
+        return load_prompts(DistillArguments(dataset_name=name, lab_prompts=n), seed=3)["prompt"]
+
+    each = {task: [p.prompt for p in problems(4, seed=3, task=task)] for task in TASKS}
+    for task in TASKS:
+        assert prompts(f"lab/{task}", 4) == each[task]
+    assert prompts("lab", 7) == [each[task][i] for i in range(3) for task in TASKS][:7]
 
 
 # --- grading ----------------------------------------------------------------------------------
@@ -118,6 +171,35 @@ def test_right_responses(response):
 )
 def test_wrong_responses(response):
     assert not grade(response, "14")
+
+
+def problem_of(task: str, answer: str, *tests: str) -> Problem:
+    return Problem(task, "", "", answer, tests)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("response", "right"),
+    [
+        ("Answer: 3500 m", True), ("Answer: 3500.0 m ", True), ("Answer: 3500 m\nThat is all.", True),
+        ("Answer: 3500", False), ("Answer: 3500 km", False), ("Answer: 350 m", False), ("3500 m", False),
+        ("Answer: 3500 m\nAnswer: 1 m", False), ("Answer: m", False),
+    ],
+)  # fmt: skip
+def test_quantities_are_graded_by_value_and_unit(response, right):
+    assert grade(response, problem_of("science", "3500 m")) is right
+
+
+@pytest.mark.parametrize(
+    ("response", "right"),
+    [
+        ("def f(x):\n    return x + 2", True), ("def f(y):\n    total = y\n    return 2 + total", True),
+        ("def f(x):\n    return x + 3", False), ("def g(x):\n    return x + 2", False), ("", False),
+        ("def f(x):\n    return x +", False), ("def f(x):\n    return 3(x)", False), ("x + 2", False),
+        ("def f(x):\n    while True:\n        x = 1", False), ("import os", False),
+    ],
+)  # fmt: skip
+def test_functions_are_graded_by_their_tests(response, right):
+    assert grade(response, problem_of("code", "f", "assert f(1) == 3", "assert f(4) == 6")) is right
 
 
 # --- shipped folders --------------------------------------------------------------------------
@@ -193,7 +275,7 @@ def test_tokenizers_differ_as_real_ones_do(tokenizers):
 def test_mistakes_are_marked_and_followed_from():
     rng = random.Random(0)
     for _ in range(200):
-        story = training_story(rng)
+        story = training_draft("math", rng)
         assert not story.is_test
         text = ""
         for part, sound in response(story, Mistakes(result=0.5), rng):
@@ -208,12 +290,27 @@ def test_mistakes_are_marked_and_followed_from():
         assert text.endswith(f"Answer: {results[-1]}")
 
 
+@pytest.mark.parametrize("task", ["code", "science"])
+def test_marked_mistakes_are_mistakes(task):
+    """Without one a response is right; with one nearly never, and then by luck of the numbers."""
+    rng, lucky = random.Random(0), 0
+    for _ in range(300):
+        draft = training_draft(task, rng)
+        assert not draft.is_test
+        pieces = response(draft, Mistakes(result=0.2, copy=0.1), rng)
+        right = grade("".join(text for text, _ in pieces), problem_of(task, draft.answer, *draft.tests))
+        sound = all(sound for _, sound in pieces)
+        assert right or not sound
+        lucky += right and not sound
+    assert lucky < 10
+
+
 def test_other_segmentations_keep_the_text_and_teach_the_own_one(tokenizers):
     backend, rng = tokenizers["teacher"].backend_tokenizer, random.Random(0)
     whole = dropout_split(backend, 0.0, rng)
     halves = piecewise_split(backend, tokenizers["student"].backend_tokenizer)
     for _ in range(20):
-        pieces = response(training_story(rng), Mistakes(result=0.2, word=0.1), rng)
+        pieces = response(training_draft(rng.choice(TASKS), rng), Mistakes(result=0.2, word=0.1), rng)
         text = "".join(part for part, _ in pieces)
         assert recut(backend, pieces, whole) == own(backend, pieces, learn_mistakes=False)
         for split in (dropout_split(backend, 0.5, rng), halves):
@@ -234,14 +331,15 @@ def models():
     return {name: load(path).float().eval() for name, path in PATHS.items()}
 
 
+@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(("name", "samples", "low", "high"), [("teacher", None, 0.8, 1.0), ("student", 4, 0.1, 0.6)])
-def test_accuracy(name, samples, low, high, tokenizers, models):
+def test_accuracy(name, samples, low, high, task, tokenizers, models):
     import torch
 
     from escd.lab.accuracy import accuracy
 
     torch.manual_seed(0)
-    held_out = problems(40, seed=2, split="test")
+    held_out = problems(40, seed=2, split="test", task=task)
     assert low <= accuracy(models[name], tokenizers[name], held_out, samples).accuracy <= high
 
 

@@ -1,4 +1,4 @@
-"""The embedded pair: a teacher, a student and a task small enough for two CPU cores.
+"""The embedded pair: a teacher, a student and tasks small enough for two CPU cores.
 
 Importing this package is cheap: neither torch nor transformers is loaded. The two folders hold
 ordinary Hugging Face checkpoints::
@@ -14,10 +14,11 @@ from pathlib import Path
 
 from .grading import grade
 from .problems import Problem, problems
+from .tasks import TASKS
 
 _ASSETS = Path(__file__).resolve().parent / "assets"
 
 TEACHER_PATH: str = str(_ASSETS / "teacher")
 STUDENT_PATH: str = str(_ASSETS / "student")
 
-__all__ = ["STUDENT_PATH", "TEACHER_PATH", "Problem", "grade", "problems"]
+__all__ = ["STUDENT_PATH", "TASKS", "TEACHER_PATH", "Problem", "grade", "problems"]

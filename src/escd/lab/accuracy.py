@@ -19,4 +19,4 @@ def accuracy(model: Any, tokenizer: Any, asked: Sequence[Problem], samples: int 
         temperature=1.0 if samples else 0.0,
         max_new_tokens=80,
     )
-    return score([[grade(s.text, p.answer) for s in each] for p, each in zip(asked, found, strict=True)])
+    return score([[grade(s.text, p) for s in each] for p, each in zip(asked, found, strict=True)])

@@ -18,7 +18,8 @@ from torch import Tensor
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from .accuracy import accuracy
-from .corpus import Mistakes, Pieces, conversation, drill, response, training_story
+from .corpus import conversation, drill, response, training_draft
+from .mistakes import Mistakes, Pieces
 from .problems import problems
 from .segmentation import (
     IGNORED,
@@ -30,17 +31,22 @@ from .segmentation import (
     recut,
     sometimes,
 )
+from .tasks import TASKS, TaskName
 from .training import bucketed, train
 from .vocabularies import tokenizer_corpus, train_student_tokenizer, train_teacher_tokenizer
 
 BATCH = 48
-TEACHER_STEPS = 1200
-STUDENT_STEPS = 700
-STUDENT_FINAL_STEPS = 150
+TEACHER_STEPS = 3000
+STUDENT_STEPS = 2400
+STUDENT_FINAL_STEPS = 300
 
-READ = Mistakes(result=0.12, copy=0.04, word=0.03)
+READ: dict[TaskName, Mistakes] = dict.fromkeys(TASKS, Mistakes(result=0.12, copy=0.04, word=0.03))
 """Mistakes that both models read in half of their responses, without learning to make them."""
-PREFERRED = Mistakes(result=0.4)
+PREFERRED: dict[TaskName, Mistakes] = {
+    "math": Mistakes(result=0.4),
+    "code": Mistakes(result=0.3, copy=0.12),
+    "science": Mistakes(result=0.3, copy=0.05),
+}
 """Mistakes that the student learns to make at the end of its training."""
 
 
@@ -77,12 +83,12 @@ def sampler(
     rng: random.Random,
     splits: list[Split],
     recut_share: float,
-    mistakes: Mistakes,
+    mistakes: dict[TaskName, Mistakes],
     mistaken_share: float,
     learn_mistakes: bool,
     drill_share: float = 0.0,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of conversations; labels on the response and on the token that ends the turn."""
+    """Batches of conversations of all tasks; labels on the response and on the token that ends the turn."""
     backend = tokenizer.backend_tokenizer
 
     def encode(pieces: Pieces) -> Encoded:
@@ -93,9 +99,10 @@ def sampler(
     def sample() -> Encoded:
         if rng.random() < drill_share:
             return encode(drill(rng, lines=7))
-        story = training_story(rng)
-        prompt = tokenizer.apply_chat_template(conversation(story, rng), add_generation_prompt=True, tokenize=False)
-        encoded = encode(response(story, mistakes if rng.random() < mistaken_share else Mistakes(), rng))
+        task = rng.choice(TASKS)
+        draft = training_draft(task, rng)
+        prompt = tokenizer.apply_chat_template(conversation(draft, rng), add_generation_prompt=True, tokenize=False)
+        encoded = encode(response(draft, mistakes[task] if rng.random() < mistaken_share else Mistakes(), rng))
         ids = backend.encode(prompt, add_special_tokens=False).ids
         end = [token_id(tokenizer, tokenizer.eos_token)]
         return Encoded(ids + encoded.ids + end, [IGNORED] * len(ids) + encoded.labels + end)
@@ -152,7 +159,6 @@ def main() -> None:
     if options.only != "teacher":
         steps, final = int(STUDENT_STEPS * options.scale), int(STUDENT_FINAL_STEPS * options.scale)
         built["student"] = build_student(student_tokenizer, steps, final), student_tokenizer
-    held_out = problems(250, seed=1, split="test")
     for name, (model, tokenizer) in built.items():
         folder = options.out / name
         model.to(torch.bfloat16).save_pretrained(folder)
@@ -160,9 +166,11 @@ def main() -> None:
         for file in folder.iterdir():
             file.chmod(0o644)
         model.float()
-        greedy = accuracy(model, tokenizer, held_out).accuracy
-        sampled = accuracy(model, tokenizer, held_out, samples=4).accuracy
-        print(f"{name}: greedy {greedy:.3f}, sampled avg@4 {sampled:.3f} on {len(held_out)} problems")
+        for task in TASKS:
+            held_out = problems(250, seed=1, split="test", task=task)
+            greedy = accuracy(model, tokenizer, held_out).accuracy
+            sampled = accuracy(model, tokenizer, held_out, samples=4).accuracy
+            print(f"{name}, {task}: greedy {greedy:.3f}, sampled avg@4 {sampled:.3f} on {len(held_out)} problems")
 
 
 if __name__ == "__main__":

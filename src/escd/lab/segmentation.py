@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from tokenizers import Tokenizer
 
-from .corpus import Pieces
+from .mistakes import Pieces
 
 IGNORED = -100
 """Label of a token that is read but not learned."""

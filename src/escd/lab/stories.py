@@ -1,8 +1,10 @@
-"""Arithmetic stories: what happens in a problem, and how question and solution are worded."""
+"""Task `math`: arithmetic stories, what happens in one and how question and solution are worded."""
 
-import hashlib
 import random
 from dataclasses import dataclass
+
+from .mistakes import Mistakes, Pieces, slip
+from .tasks import held_out
 
 NAMES = (
     ("Tom", "he"), ("Anna", "she"), ("Ben", "he"), ("Mia", "she"), ("Paul", "he"),
@@ -25,8 +27,6 @@ ENDINGS = (
 
 LARGEST = 50
 """No true intermediate result of a story is larger (or smaller than 1)."""
-HELD_OUT = 8
-"""One in this many arithmetic skeletons is held out for testing."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,12 @@ class Story:
 
     @property
     def is_test(self) -> bool:
-        """Decided by a hash of the numbers alone, so no held-out sum is trained on in other words."""
-        skeleton = f"{self.first} {self.changes}".encode()
-        return int.from_bytes(hashlib.sha256(skeleton).digest()[:4], "big") % HELD_OUT == 0
+        """By the numbers alone, so no held-out sum is trained on in other words."""
+        return held_out(f"{self.first} {self.changes}")
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        return ()
 
     @property
     def operands(self) -> list[tuple[str, int]]:
@@ -58,11 +61,11 @@ class Story:
         return product + [("+" if c > 0 else "-", abs(c)) for c in self.changes]
 
     @property
-    def answer(self) -> int:
+    def answer(self) -> str:
         value = self.first[0]
         for operator, operand in self.operands:
             value = apply(operator, value, operand)
-        return value
+        return str(value)
 
     def question(self) -> str:
         """The problem as the user states it."""
@@ -80,21 +83,34 @@ class Story:
         parts.append(rng.choice(ENDINGS).format(objects=self.objects, name=self.name))
         return " ".join(parts)
 
-    def opening(self, first: tuple[int, ...]) -> str:
-        """First line of the solution, stating `first` (which may differ from the true one)."""
-        if len(first) == 2:
-            return f"{self.name} has {first[0]} {self.container} of {first[1]} {self.objects}."
-        return f"{self.name} starts with {first[0]} {self.objects}."
+    def attempt(self, mistakes: Mistakes, rng: random.Random) -> Pieces | None:
+        """A worked solution ending in its ``Answer:`` line; no result in it is negative or has three digits."""
 
-    def solution(self) -> str:
-        """The right solution, ending in its ``Answer:`` line."""
-        value = self.first[0]
-        lines = [self.opening(self.first)]
-        for operator, operand in self.operands:
-            result = apply(operator, value, operand)
-            lines.append(f"{value} {operator} {operand} = {result}.")
-            value = result
-        return "\n\n".join([*lines, f"Answer: {value}"])
+        def copy(value: int) -> tuple[int, bool]:
+            return (slip(value, rng), False) if rng.random() < mistakes.copy else (value, True)
+
+        first = [copy(value) for value in self.first]
+        pieces: Pieces = [(f"{self.name} starts with" if len(first) == 1 else f"{self.name} has", True)]
+        pieces.append((f" {first[0][0]}", first[0][1]))
+        if len(first) == 2:
+            pieces += [(f" {self.container} of", True), (f" {first[1][0]}", first[1][1])]
+        pieces.append((f" {self.objects}.\n\n", True))
+
+        value = first[0][0]
+        operands = self.operands
+        if len(first) == 2:
+            operands = [("*", first[1][0]), *operands[1:]]
+        for operator, operand in operands:
+            left, left_sound = copy(value)
+            right, right_sound = copy(operand)
+            result = apply(operator, left, right)
+            if not 0 <= result <= 99:
+                return None
+            sound = rng.random() >= mistakes.result
+            value = result if sound else slip(result, rng)
+            pieces += [(f"{left}", left_sound), (f" {operator}", True), (f" {right}", right_sound)]
+            pieces += [(" =", True), (f" {value}", sound), (".\n\n", True)]
+        return [*pieces, ("Answer:", True), (f" {value}", True)]
 
 
 def apply(operator: str, left: int, right: int) -> int:

@@ -11,12 +11,13 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import PreTrainedTokenizerFast
 
 from .problems import problems
+from .tasks import TASKS
 
-TEACHER_SPLIT = r" ?\p{L}+| ?\p{N}{1,2}| ?[^\s\p{L}\p{N}]+\n*|\s+"
+TEACHER_SPLIT = r"[^\s\p{L}\p{N}]?\p{L}+| \p{L}+| ?\p{N}{1,2}| ?[^\s\p{L}\p{N}]+(?:\n+(?: +\p{L}+)?)?|\n +\p{L}+|\s+"
 STUDENT_SPLIT = r" How many| ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
 
-TEACHER_SIZE = 800
-STUDENT_SIZE = 376
+TEACHER_SIZE = 1000
+STUDENT_SIZE = 420
 
 TEACHER_TEMPLATE = """\
 {%- for message in messages -%}
@@ -61,7 +62,7 @@ def _wrap(tokenizer: Tokenizer, template: str, **special: str) -> PreTrainedToke
 
 def tokenizer_corpus() -> list[str]:
     """Texts that both tokenizers are trained on."""
-    made = problems(4000, seed=1)
+    made = [problem for task in TASKS for problem in problems(4000, seed=1, task=task)]
     texts = [text for problem in made for text in (problem.question, problem.solution)]
     numbers = [f"{blank}{n}" for blank in ("", " ") for n in range(100)]
     return texts + (numbers + ["\n\n"] * 50) * 20

@@ -27,15 +27,15 @@ class DistillArguments(ScriptArguments):
 
     Args:
         dataset_name: Hub id, or a local JSONL, JSON or Parquet file, with a `prompt` column (text or messages).
-            `lab` generates arithmetic word problems.
-        lab_prompts: Number of prompts that `lab` generates.
+            `lab/math`, `lab/code` and `lab/science` generate problems of the embedded pair, `lab` the three in turn.
+        lab_prompts: Number of prompts that these generate.
         eval_task: Task to sample before and after training. `lab`: held-out arithmetic word problems.
         eval_problems: Number of its problems.
         eval_samples: Samples per problem at temperature 1.
         torch_threads: CPU threads of each process. Models of under some ten million parameters run fastest with 1.
     """
 
-    lab_prompts: int = field(default=4096, metadata={"help": "Number of prompts that dataset_name `lab` generates."})
+    lab_prompts: int = field(default=4096, metadata={"help": "Number of prompts that the lab generates."})
     eval_task: str | None = field(
         default=None, metadata={"help": "Task to sample before and after training: `lab`, or none."}
     )

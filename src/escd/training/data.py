@@ -11,9 +11,11 @@ from datasets import Dataset, IterableDataset
 
 from .. import lab
 from ..errors import ConfigError, EscdError
+from ..objectives.base import suggest
 from .arguments import DistillArguments
 from .loading import first_line
 
+LAB = ("lab", *(f"lab/{task}" for task in lab.TASKS))
 _FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
 
 
@@ -29,9 +31,10 @@ def load_prompts(script: DistillArguments, seed: int, completions: bool = False)
         ConfigError: The dataset is missing, unreadable or empty, or its prompts are not text or messages.
     """
     name = str(script.dataset_name)
-    if name == "lab":
-        made = lab.problems(script.lab_prompts, seed, "train")
-        return Dataset.from_list([{"prompt": p.prompt, "completion": p.solution} for p in made])
+    if name in LAB:
+        return _lab_prompts(name, script.lab_prompts, seed)
+    if name.startswith("lab/"):
+        raise ConfigError(f"dataset {name!r} is unknown{suggest(name, LAB)}")
     data = _load(name, script)
     wanted = ["prompt", "completion"] if completions else ["prompt"]
     columns = data.column_names
@@ -53,6 +56,14 @@ def load_prompts(script: DistillArguments, seed: int, completions: bool = False)
     if not checked:
         raise ConfigError(f"dataset {name!r} is empty")
     return data
+
+
+def _lab_prompts(name: str, n: int, seed: int) -> Dataset:
+    """`n` prompts of one task of the lab, or of all in turn."""
+    share = -(-n // len(lab.TASKS)) if name == "lab" else n
+    each = [lab.problems(share, seed, task=task) for task in lab.TASKS if name in ("lab", f"lab/{task}")]
+    in_turn = [problem for problems in zip(*each, strict=True) for problem in problems]
+    return Dataset.from_list([{"prompt": p.prompt, "completion": p.solution} for p in in_turn[:n]])
 
 
 def _load(name: str, script: DistillArguments) -> Dataset | IterableDataset:
