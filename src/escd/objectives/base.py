@@ -77,6 +77,8 @@ class Objective(ABC):
 
     Attributes:
         name: Under which it is registered.
+        title: What its authors call it.
+        paper: arXiv number.
         source: Whose responses it learns from: the `student`'s own, the `teacher`'s, or those of the `dataset`.
         child_weight: Weight of child losses in the total (paper eq. 10).
         needs_teacher: Whether it asks for rows of the teacher at all.
@@ -84,6 +86,8 @@ class Objective(ABC):
     """
 
     name: ClassVar[str]
+    title: ClassVar[str]
+    paper: ClassVar[str]
     source: ClassVar[str] = "student"
     needs_teacher: ClassVar[bool] = True
     tile_copies: ClassVar[int] = 4

@@ -39,6 +39,8 @@ class BPM(Objective):
     """
 
     name = "bpm"
+    title = "Byte-Prefix Marginalization"
+    paper = "2607.22334"
 
     def __init__(self, pair: TokenizerPair, *, beta: float = 0.0, mask_whitespace_roots: bool = True):
         super().__init__(pair)
@@ -195,6 +197,8 @@ class BPMWithChild(BPM):
     """
 
     name = "bpm+child"
+    title = "Byte-Prefix Marginalization with the completion loss of ESCD"
+    paper = "2607.22334"
 
     def __init__(
         self,

@@ -42,6 +42,8 @@ class ESCD(Objective):
     """
 
     name = "escd"
+    title = "Event-Set Completion Distillation"
+    paper = "2609.34738"
     tile_copies = 1
 
     def __init__(

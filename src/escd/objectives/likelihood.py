@@ -17,6 +17,8 @@ class SFT(Objective):
     """Supervised fine-tuning: cross-entropy of the student on the responses of the dataset."""
 
     name = "sft"
+    title = "supervised fine-tuning"
+    paper = "2203.02155"
     source = "dataset"
     needs_teacher = False
 
@@ -42,4 +44,6 @@ class SeqKD(SFT):
     """Sequence-level distillation (arXiv 1606.07947): cross-entropy of the student on responses of the teacher."""
 
     name = "seqkd"
+    title = "sequence-level distillation"
+    paper = "1606.07947"
     source = "teacher"

@@ -32,6 +32,8 @@ class SimCT(UnitObjective):
     """
 
     name = "simct"
+    title = "SimCT"
+    paper = "2605.07711"
 
     def __init__(self, pair: TokenizerPair, *, units: str = "visited"):
         super().__init__(pair)

@@ -97,6 +97,8 @@ class GOLD(UnitObjective):
     """
 
     name = "gold"
+    title = "General On-Policy Logit Distillation (GOLD)"
+    paper = "2306.13649"
 
     def __init__(self, pair: TokenizerPair, *, beta: float = 0.5, matched_weight: float | None = None):
         super().__init__(pair)
@@ -126,6 +128,8 @@ class ULD(UnitObjective):
     """
 
     name = "uld"
+    title = "Universal Logit Distillation"
+    paper = "2402.12030"
 
     def rows(self, alignment: Alignment) -> Rows:
         """See `Objective.rows`."""
@@ -152,6 +156,8 @@ class XToken(UnitObjective):
     """
 
     name = "xtoken"
+    title = "X-Token, P-KL"
+    paper = "2605.21699"
 
     def __init__(self, pair: TokenizerPair, *, top: int = 4):
         super().__init__(pair)
@@ -201,6 +207,8 @@ class ALM(UnitObjective):
     """
 
     name = "alm"
+    title = "Approximate Likelihood Matching"
+    paper = "2503.20083"
 
     def __init__(self, pair: TokenizerPair, *, power: float = 0.01):
         super().__init__(pair)

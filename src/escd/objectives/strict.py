@@ -28,6 +28,8 @@ class Strict(_OneToOne):
     """Strict alignment (arXiv 2610.08448): one-to-one rows only, shared vocabulary renormalised, reverse KL."""
 
     name = "strict"
+    title = "strict one-to-one alignment"
+    paper = "2610.08448"
 
     def losses(self, student_logits: Tensor, teacher_logits: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """See `Objective.losses`."""
@@ -51,6 +53,8 @@ class KL(_OneToOne):
     """
 
     name = "kl"
+    title = "on-policy distillation with one tokenizer"
+    paper = "2306.13649"
 
     def __init__(self, pair: TokenizerPair, *, beta: float = 0.0):
         super().__init__(pair)

@@ -12,15 +12,24 @@ import transformers
 import trl
 from huggingface_hub import ModelCard, ModelCardData
 
+from ..objectives.base import objective_class
+
+_HOW = {
+    "student": (
+        "the student generates, the teacher scores the same bytes with its own tokenizer, and the student learns from "
+        "it although their tokens do not match"
+    ),
+    "teacher": "the student learns responses that the teacher generated",
+    "dataset": "the student learns the responses of the dataset",
+}
+
 _TEXT = """---
 {card_data}
 ---
 
 # {model_name}
 
-{student} distilled on-policy from {teacher} by **{method}**: the student generates, the teacher scores the same bytes
-with its own tokenizer, and the student learns from the teacher's full next-token distribution although their tokens do
-not match.
+{student} distilled from {teacher} by **{method}** ({paper}): {how}.
 
 | | |
 |---|---|
@@ -47,7 +56,8 @@ Accelerate {accelerate}, Datasets {datasets}, Tokenizers {tokenizers}.
 
 ## Citation
 
-Liu, Song, Zhang, Chen, Zhang: *Beyond Token Alignment: Event Completion for Cross-Tokenizer On-Policy Distillation*,
+The software and the method it is built around: Liu, Song, Zhang, Chen, Zhang: *Beyond Token Alignment: Event
+Completion for Cross-Tokenizer On-Policy Distillation*,
 arXiv [2609.34738](https://arxiv.org/abs/2609.34738), 2026.
 
 ```bibtex
@@ -97,10 +107,12 @@ def model_card(
         tags=sorted({"generated_from_trainer", *tags}),
     )  # fmt: skip
     shared, v_t, v_s = overlap
+    kind = objective_class(objective)
     return ModelCard(
         _TEXT.format(
             card_data=data.to_yaml(), model_name=model_name, student=f"`{student}`", teacher=f"`{teacher}`",
-            method="Event-Set Completion Distillation" if objective == "escd" else objective,
+            method=kind.title, paper=f"arXiv [{kind.paper}](https://arxiv.org/abs/{kind.paper})",
+            how=_HOW[kind.source],
             objective=objective, options=", ".join(f"`{k}={v}`" for k, v in options.items()),
             shared=shared, v_t=v_t, v_s=v_s, dataset=f"`{dataset}`" if dataset else "not named",
             repo=repo, version=version, trl=trl.__version__, transformers=transformers.__version__,

@@ -110,6 +110,11 @@ class ESCDTrainer(DistillationTrainer):
         self._clock = Clock()
         self.dataset_name: str | None = None
         self.add_callback(MetricsFile(str(args.output_dir)))
+        columns = getattr(train_dataset, "column_names", None)
+        if self.objective.source == "dataset" and columns is not None and "completion" not in columns:
+            raise ConfigError(
+                f"objective {args.objective!r} learns responses, but the dataset has no column 'completion'"
+            )
 
     @staticmethod
     def _load_teacher(name: str, args: ESCDConfig) -> PreTrainedModel:
