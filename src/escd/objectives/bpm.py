@@ -46,7 +46,7 @@ class BPM(Objective):
         super().__init__(pair)
         check_share("beta", beta)
         self.beta, self.mask_whitespace_roots = beta, mask_whitespace_roots
-        self._inside = lru_cache(maxsize=4096)(self._find_inside)
+        self._inside = lru_cache(maxsize=512)(self._find_inside)
         self._image = np.zeros(len(pair.student), bool)
         self._image[pair.phi[pair.phi >= 0]] = True
 
@@ -136,7 +136,10 @@ class BPM(Objective):
             inside[row, u] = True
 
         within = np.flatnonzero(sampled)
-        found = [self._inside(int(units.teacher_id[parent[i]]), int(sampled[i])) for i in within]
+        found = []
+        for i in within:
+            whole = self.pair.teacher.token_bytes[units.teacher_id[parent[i]]] or b""
+            found.append(self._inside(whole[: sampled[i]], len(whole) - int(sampled[i])))
         if found:
             sizes = [len(tokens) for tokens, _ in found]
             row, of = (torch.from_numpy(np.repeat(x, sizes)).to(device) for x in (within, np.arange(len(within))))
@@ -174,14 +177,15 @@ class BPM(Objective):
                 ids = torch.from_numpy(units.teacher_id[parent[row] : end]).to(log_q.device)
                 yield row, cells[first[row]], int(token[row]), log_q[path, ids].sum().exp()
 
-    def _find_inside(self, token: int, sampled: int) -> tuple[np.ndarray, np.ndarray]:
-        """Teacher tokens that start with the first `sampled` bytes of `token`, and their student tokens, -1 for ⊥."""
-        student, teacher = self.pair.student, self.pair.teacher
-        whole = teacher.token_bytes[token] or b""
-        low, _, high = self.pair.starting_with(whole[:sampled])
+    def _find_inside(self, sampled: bytes, longest: int) -> tuple[np.ndarray, np.ndarray]:
+        """Teacher tokens that start with the `sampled` bytes, and the student token of the next `longest` bytes of each.
+
+        -1 stands for ⊥.
+        """
+        student, table, size = self.pair.student, self.pair.teacher.token_bytes, len(sampled)
+        low, _, high = self.pair.starting_with(sampled)
         tokens = self.pair.teacher_order[low:high]
-        rest = (teacher.token_bytes[v] or b"" for v in tokens)
-        goals = [student.longest_prefix(b[sampled : len(whole)]) for b in rest]
+        goals = [student.longest_prefix((table[v] or b"")[size : size + longest]) for v in tokens]
         return tokens, np.array(goals, np.int64)
 
 

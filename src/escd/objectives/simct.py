@@ -39,7 +39,7 @@ class SimCT(UnitObjective):
         super().__init__(pair)
         check_choice("units", units, ("visited", "realised"))
         self.units = units
-        self._continuations = lru_cache(maxsize=4096)(self._find_continuations)
+        self._continuations = lru_cache(maxsize=512)(self._find_continuations)
 
     def losses(self, student_logits: Tensor, teacher_logits: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """See `Objective.losses`."""
@@ -63,28 +63,22 @@ class SimCT(UnitObjective):
         """Candidates beyond the shared tokens: unit, teacher's score and student's score of each, all [X]."""
         device = student_logits.device
         sizes_s, sizes_t = spans.sizes
-        long = np.flatnonzero((sizes_s > 1) | (sizes_t > 1))
-        unit, token, follower = [], [], []
-        realised = []
-        for k in long.tolist():
-            first_s, first_t = int(units.first_student[k]), int(units.first_teacher[k])
-            found = (
-                self._continuations(int(units.student_id[first_s]))
-                if self.units == "visited" and sizes_s[k] > 1
-                else ()
-            )
-            here = (int(units.teacher_id[first_t]), int(units.student_id[first_s + 1])) if sizes_s[k] == 2 else None
-            for v, u in found:
-                unit.append(k)
-                token.append(v)
-                follower.append(u)
-            if sizes_t[k] > 1 or here not in found:
+        none = np.zeros(0, np.int64)
+        unit, token, follower, realised = [none], [none], [none], []
+        for k in np.flatnonzero((sizes_s > 1) | (sizes_t > 1)).tolist():
+            first_s, first_t = units.first_student[k], units.first_teacher[k]
+            v, u = none, none
+            if self.units == "visited" and sizes_s[k] > 1:
+                v, u = self._continuations(int(units.student_id[first_s]))
+            unit.append(np.full(len(v), k))
+            token.append(v)
+            follower.append(u)
+            known = sizes_t[k] == 1 and sizes_s[k] == 2
+            if not (known and ((v == units.teacher_id[first_t]) & (u == units.student_id[first_s + 1])).any()):
                 realised.append(k)
 
-        def index(values: list[int]) -> Tensor:
-            return torch.tensor(values, dtype=torch.int64, device=device)
-
-        at, v, u, whole = index(unit), index(token), index(follower), index(realised)
+        at, v, u = (torch.from_numpy(np.concatenate(parts)).to(device) for parts in (unit, token, follower))
+        whole = torch.tensor(realised, dtype=torch.int64, device=device)
         row = spans.first[at]
         action = torch.from_numpy(units.student_id).to(device)[row]
         log_next = student_logits[row + 1].log_softmax(-1)
@@ -95,16 +89,13 @@ class SimCT(UnitObjective):
         )
         return torch.cat([at, whole]), torch.cat([spans.teacher[at, v], mean_q]), torch.cat([score_p, mean_p])
 
-    def _find_continuations(self, action: int) -> tuple[tuple[int, int], ...]:
+    def _find_continuations(self, action: int) -> tuple[np.ndarray, np.ndarray]:
         """Teacher tokens that are no student token and that `action` and one more student token spell; that token."""
         pair = self.pair
-        data = pair.student.token_bytes[action]
-        if not data:
-            return ()
-        _, low, high = pair.starting_with(data)
-        found = []
-        for v in pair.teacher_order[low:high].tolist():
-            u = pair.student.id_of.get((pair.teacher.token_bytes[v] or b"")[len(data) :])
-            if pair.group_of[v] >= 0 and u is not None:
-                found.append((v, u))
-        return tuple(found)
+        data = pair.student.token_bytes[action] or b""
+        _, low, high = pair.starting_with(data) if data else (0, 0, 0)
+        tokens = pair.teacher_order[low:high]
+        tokens = tokens[pair.group_of[tokens] >= 0]
+        rest = ((pair.teacher.token_bytes[v] or b"")[len(data) :] for v in tokens)
+        follower = np.array([pair.student.id_of.get(b, -1) for b in rest], np.int64)
+        return tokens[follower >= 0], follower[follower >= 0]
