@@ -63,10 +63,11 @@ class SimCT(UnitObjective):
         """Candidates beyond the shared tokens: unit, teacher's score and student's score of each, all [X]."""
         device = student_logits.device
         sizes_s, sizes_t = spans.sizes
+        heads_s, heads_t = units.first_student, units.first_teacher
         none = np.zeros(0, np.int64)
         unit, token, follower, realised = [none], [none], [none], []
         for k in np.flatnonzero((sizes_s > 1) | (sizes_t > 1)).tolist():
-            first_s, first_t = units.first_student[k], units.first_teacher[k]
+            first_s, first_t = heads_s[k], heads_t[k]
             v, u = none, none
             if self.units == "visited" and sizes_s[k] > 1:
                 v, u = self._continuations(int(units.student_id[first_s]))
