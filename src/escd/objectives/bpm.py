@@ -178,7 +178,7 @@ class BPM(Objective):
                 yield row, cells[first[row]], int(token[row]), log_q[path, ids].sum().exp()
 
     def _find_inside(self, sampled: bytes, longest: int) -> tuple[np.ndarray, np.ndarray]:
-        """Teacher tokens that start with the `sampled` bytes, and the student token of each one's next `longest` bytes.
+        """Teacher tokens that start with the `sampled` bytes, and the student token of the `longest` bytes after them.
 
         -1 stands for ⊥.
         """
