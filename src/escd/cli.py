@@ -49,12 +49,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     module, extra, _ = _COMMANDS[command]
     try:
-        run = importlib.import_module(module).main
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "escd":
-            raise
-        return _fail(f"{command} needs {error.name}; install it with: pip install 'escd[{extra},report]'")
-    try:
+        try:
+            run = importlib.import_module(module).main
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.split(".")[0] == "escd":
+                raise
+            return _fail(f"{command} needs {error.name}; install it with: pip install 'escd[{extra},report]'")
         code = run(rest)
     except EscdError as error:
         if os.environ.get("ESCD_TRACEBACK"):

@@ -1,4 +1,4 @@
-"""Real runs on the embedded pair: two arms, two seeds; killed in the middle and continued, the results are the same."""
+"""Real runs on the embedded pair: killed in the middle and continued, a comparison gives the same results."""
 
 import csv
 import os
@@ -15,6 +15,12 @@ from escd.metrics_file import read_metrics
 
 pytestmark = pytest.mark.slow
 NAMES = [f"{arm}/seed-{seed}" for arm in ("escd", "escd-none") for seed in (1, 2)]
+# The recipe that ships, made short.
+COMMAND = [
+    "compare", "lab", "--arms", "escd", "escd-none", "--seeds", "1", "2", "--processes", "2", "--max_steps", "3",
+    "--per_device_train_batch_size", "4", "--lab_prompts", "64", "--eval_problems", "8", "--eval_samples", "2",
+    "--save_steps", "1", "--warmup_steps", "0", "--max_completion_length", "40",
+]  # fmt: skip
 TIMES = ("seconds", "step_seconds", "peak_memory")
 
 
@@ -36,10 +42,10 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
-def test_arms_see_the_same_and_a_killed_comparison_goes_on_as_if_nothing_had_been(recipe, capsys):
-    path = recipe()
-    assert main(["compare", path, "--output_dir", "whole"]) == 0
-    whole, killed = recipe.work / "whole", recipe.work / "killed"
+def test_arms_see_the_same_and_a_killed_comparison_goes_on_as_if_nothing_had_been(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main([*COMMAND, "--output_dir", "whole"]) == 0
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
 
     # With one seed, the rollouts of the first step are the same for all arms; with another seed they are not.
     def first(name):
@@ -59,12 +65,12 @@ def test_arms_see_the_same_and_a_killed_comparison_goes_on_as_if_nothing_had_bee
     )
 
     # Killed once some runs are finished and another is between two checkpoints.
-    command = [sys.executable, "-m", "escd.cli", "compare", path, "--output_dir", "killed"]
-    with (recipe.work / "output.txt").open("wb") as output:
+    command = [sys.executable, "-m", "escd.cli", *COMMAND, "--output_dir", "killed"]
+    with (tmp_path / "output.txt").open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
-    end = time.monotonic() + 120
-    while not any((killed / f"escd-none/seed-{s}/checkpoint-1").is_dir() for s in (1, 2)):
-        assert process.poll() is None, (recipe.work / "output.txt").read_text()
+    end = time.monotonic() + 240
+    while not any((killed / f"escd-none/seed-{s}/checkpoint-1/trainer_state.json").is_file() for s in (1, 2)):
+        assert process.poll() is None, (tmp_path / "output.txt").read_text()
         assert time.monotonic() < end
         time.sleep(0.02)
     children = [int(p) for p in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
@@ -79,8 +85,9 @@ def test_arms_see_the_same_and_a_killed_comparison_goes_on_as_if_nothing_had_bee
     before = {name: os.stat(killed / name / "run.json").st_mtime_ns for name in done}
 
     capsys.readouterr()
-    assert main(["compare", path, "--output_dir", "killed"]) == 0
+    assert main([*COMMAND, "--output_dir", "killed"]) == 0
     assert "finished" in capsys.readouterr().out
+    assert any("--resume_from_checkpoint true" in (killed / f"{name}.log").read_text() for name in {*NAMES} - done)
     for name in NAMES:
         assert (killed / name / "evaluation/after.jsonl").read_bytes() == (
             whole / name / "evaluation/after.jsonl"

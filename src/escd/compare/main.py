@@ -44,12 +44,16 @@ def main(argv: Sequence[str]) -> int:
             print(f"\nstopped; {ended} of {len(every)} runs are finished; the same command continues", file=sys.stderr)
             raise
         results = gather(plan, failures)
+        print(f"\n{markdown(results)}")
         try:
             write_tables(results)
             page = write_page(results)
         except OSError as error:
-            print(f"escd: error: compare: the results cannot be written to {str(plan.folder)!r}: {error.strerror}; "
-                  "the same command tries again without running anything twice", file=sys.stderr)  # fmt: skip
+            print(
+                f"escd: error: compare: the results cannot be written to {str(plan.folder)!r}: {error.strerror}; "
+                "the same command tries again without running anything twice",
+                file=sys.stderr,
+            )
             return 1
-    print(f"\n{markdown(results)}\npage  {page}")
+    print(f"page  {page}")
     return 1 if failures else 0

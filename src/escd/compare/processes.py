@@ -18,6 +18,7 @@ import yaml
 from tqdm.auto import tqdm
 
 from ..files import write_whole
+from ..metrics_file import read_metrics
 from .recipe import Plan
 from .runs import Run, base, keep_base, runs
 
@@ -137,11 +138,11 @@ def _ended(plan: Plan, each: _Running) -> bool:
         "arm": each.run.arm, "seed": each.run.seed, "code": code,
         "seconds": round(time.monotonic() - each.started, 3), "peak_memory": peak,
     }  # fmt: skip
+    path = plan.folder / ATTEMPTS
     try:
-        with (plan.folder / ATTEMPTS).open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        write_whole(path, "".join(json.dumps(r) + "\n" for r in (*read_metrics(path), row)))
     except OSError as error:  # a full disk: the runs matter more than how long they took
-        tqdm.write(f"{plan.folder / ATTEMPTS}: {error.strerror}", file=sys.stderr)
+        tqdm.write(f"{path}: {error.strerror}", file=sys.stderr)
     return True
 
 

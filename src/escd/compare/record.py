@@ -79,9 +79,9 @@ def _agreed(plan: Plan) -> dict[str, Any]:
             raise ConfigError(f"{path} cannot be read as the record of a comparison; name a new folder") from error
     begun = {name for name in old["arms"] if _begun(plan.folder, name)}
     if begun or (plan.folder / BASE).is_dir():
-        _require_same(old["shared"], shared, plan.folder, "runs")
+        _require_same(old["shared"], shared, plan.folder, "")
     for name in begun & {*arms}:
-        _require_same(old["arms"][name], arms[name], plan.folder, f"runs of arm {name!r}")
+        _require_same(old["arms"][name], arms[name], plan.folder, f" of arm {name!r}")
     return {
         "recipe": plan.name, "version": __version__, "shared": shared, "arms": {**old["arms"], **arms},
         "seeds": plan.seeds, "reference": plan.reference,
@@ -98,5 +98,6 @@ def _require_same(old: dict[str, Any], new: dict[str, Any], folder: Path, what: 
         if old.get(key) != new.get(key):
             was, now = (repr(values[key]) if key in values else "its default" for values in (old, new))
             raise ConfigError(
-                f"--output_dir {str(folder)!r} holds {what} with {key} {was}, not {now}; give that, or a new folder"
+                f"--output_dir {str(folder)!r} holds runs{what} with {key} {was}, not {now}; "
+                "give that, or name a new folder"
             )
