@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from . import __version__
 from .errors import EscdError
 
-# command: module with `main(argv)`, extra that it needs, what it does
+# command: module with `main(argv)` that may return an exit code, extra that it needs, what it does
 _COMMANDS = {
     "distill": ("escd.training.distill", "train", "distil a teacher into a student with another tokenizer"),
+    "compare": ("escd.compare.main", "train", "objectives x seeds from one base student, with intervals"),
 }
 
 _USAGE = f"""escd {__version__}: on-policy distillation between models with different tokenizers
@@ -25,6 +26,7 @@ commands:
 
   escd distill                       the quickstart: an embedded pair, a few minutes on two CPU cores
   escd distill --config FILE.yaml    a recipe; flags after it override its values
+  escd compare RECIPE.yaml           arms and seeds; the same command continues what is not finished
   escd COMMAND --help                all flags of a command
 
 A mistake ends in one line and exit code 2; ESCD_TRACEBACK=1 shows where it was found.
@@ -32,7 +34,7 @@ A mistake ends in one line and exit code 2; ESCD_TRACEBACK=1 shows where it was 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, or 2 for something that the user can mend."""
+    """Run a command; returns the exit code: 0, 1 if runs of a comparison failed, 2 for what the user can mend."""
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help", "help"):
         print(_USAGE, end="")
@@ -47,13 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     module, extra, _ = _COMMANDS[command]
     try:
-        run = importlib.import_module(module).main
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "escd":
-            raise
-        return _fail(f"{command} needs {error.name}; install it with: pip install 'escd[{extra},report]'")
-    try:
-        run(rest)
+        try:
+            run = importlib.import_module(module).main
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.split(".")[0] == "escd":
+                raise
+            return _fail(f"{command} needs {error.name}; install it with: pip install 'escd[{extra},report]'")
+        code = run(rest)
     except EscdError as error:
         if os.environ.get("ESCD_TRACEBACK"):
             traceback.print_exc()
@@ -61,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"\nescd {command}: interrupted", file=sys.stderr)
         return 130
-    return 0
+    return code or 0
 
 
 def _fail(message: str) -> int:

@@ -21,6 +21,10 @@ def test_signature(name, parameters):
     assert list(inspect.signature(getattr(DistillationTrainer, name)).parameters) == parameters
 
 
+def test_the_training_loop_goes_through_epochs():
+    assert "self._run_epoch(" in inspect.getsource(DistillationTrainer._inner_training_loop)
+
+
 def test_what_the_hooks_exchange():
     source = {name: inspect.getsource(getattr(DistillationTrainer, name)) for name in HOOKS}
     for key in ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "num_items_in_batch"):

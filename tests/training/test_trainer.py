@@ -97,6 +97,18 @@ class StopAt(TrainerCallback):
         control.should_training_stop = state.global_step >= self.step
 
 
+def test_resume_from_the_last_step_trains_nothing_more(pair_dir, tmp_path):
+    options = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1, "lr_scheduler_type": "constant"}
+    whole = trainer(pair_dir, tmp_path, **options)
+    whole.train()
+    again = trainer(pair_dir, tmp_path, **options)
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    assert again.state.global_step == 2
+    assert [row["step"] for row in read_metrics(tmp_path / "metrics.jsonl") if "loss" in row] == [1, 2]
+    a, b = whole.model.state_dict(), again.model.state_dict()
+    assert all(torch.equal(a[name], b[name]) for name in a)
+
+
 def test_lora_trains_only_its_adapters(pair_dir, tmp_path):
     lora = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
     run = trainer(pair_dir, tmp_path, peft_config=lora)

@@ -54,6 +54,10 @@ def test_unknown_flag(run):
     fails(run, "--learn=1e-3", says="--learn")
 
 
+def test_answers_that_cannot_be_taken_over(run, tmp_path):
+    fails(run, eval_task="lab", eval_before_from=tmp_path / "nowhere", says=["--eval_before_from", "0 answers"])
+
+
 def test_wrong_values(run):
     fails(run, learning_rate="fast", says=["learning_rate", "fast"])
     fails(run, objective="escdd", says="did you mean 'escd'")

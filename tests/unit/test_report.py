@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from escd.errors import ConfigError
 from escd.metrics_file import read_metrics
 from escd.report import page, write_report
-from escd.report.figures import _bins, _labels
+from escd.report.figures import bins, end_labels
 from escd.report.reading import read_run, text
 from escd.report.samples import cases, choose, outcomes
 from escd.report.svg import canvas, drawing
@@ -334,7 +334,7 @@ def test_metrics_file(tmp_path):
 
 
 def test_long_runs_are_averaged_in_bins():
-    steps, values = _bins(np.arange(1, 10), np.array([[1.0, 3, np.nan, 5, np.nan, np.nan, 2, 2, 2]]), 5)
+    steps, values = bins(np.arange(1, 10), np.array([[1.0, 3, np.nan, 5, np.nan, np.nan, 2, 2, 2]]), 5)
     assert steps.tolist() == [1.5, 3.5, 5.5, 7.5, 9]
     np.testing.assert_array_equal(values, [[2, 5, np.nan, 2, 2]])
 
@@ -343,7 +343,7 @@ def test_labels_do_not_collide():
     with drawing("test"):
         _, (ax,) = canvas([140])
         ax.set_ylim(0, 1)
-        _labels(ax, [(y, f"{y}", "#000000", Line2D([], [])) for y in (1.0, 0.99, 0.98, 0.5, 0.0, 0.01)])
+        end_labels(ax, [(y, f"{y}", "#000000", Line2D([], [])) for y in (1.0, 0.99, 0.98, 0.5, 0.0, 0.01)])
     places = sorted(label.xy[1] for label in ax.texts)
     assert places[-1] <= 1
     assert min(b - a for a, b in pairwise(places)) > 0.0999

@@ -18,9 +18,9 @@ from .reading import Run
 from .svg import FAINT, INK, PAPER, SERIES, canvas
 
 # Lines and bars differ in more than colour.
-_DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 _HATCHES = ("", "////", "", "\\\\\\\\", "", "xxxx")
-_MOST_POINTS, _MOST_BARS, _FEW = 400, 40, 30
+MOST_POINTS, _MOST_BARS, _FEW = 400, 40, 30
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ def curves(run: Run, panels: Sequence[Panel]) -> Figure:
         labels = []
         if panel.band:
             steps, edges = run.table(panel.band)
-            steps, (low, high) = _bins(steps, edges, _MOST_POINTS)
+            steps, (low, high) = bins(steps, edges, MOST_POINTS)
             ax.fill_between(steps, low, high, color=SERIES[0], alpha=0.15, linewidth=0)
         for i, line in enumerate(panel.lines):
             series = run.series(line.metric)
             if len(series.finite):
                 _curve(ax, series.steps, series.values, i, panel.exact)
-                key = Line2D([], [], color=SERIES[i], linestyle=_DASHES[i], linewidth=2)
+                key = Line2D([], [], color=SERIES[i], linestyle=DASHES[i], linewidth=2)
                 labels.append((series.last, line.label, SERIES[i], key))
         if panel.dots and len(run.series(panel.dots.metric).finite):
             dots, colour = run.series(panel.dots.metric), SERIES[len(panel.lines)]
@@ -81,7 +81,7 @@ def curves(run: Run, panels: Sequence[Panel]) -> Figure:
             key = Line2D([], [], color=colour, marker="D", linestyle="", markersize=5)
             labels.append((dots.finite[-1], panel.dots.label, colour, key))
         _finish(ax, run, panel, last=ax is axes[-1])
-        _labels(ax, labels)
+        end_labels(ax, labels)
     return figure
 
 
@@ -96,7 +96,7 @@ def stacked(run: Run, panel: Panel, whole: str | None = None) -> Figure:
     figure, (ax,) = canvas([210])
     names = [line.metric for line in panel.lines]
     steps, values = run.table([*names, whole] if whole else names)
-    steps, values = _bins(steps, values, _MOST_BARS)
+    steps, values = bins(steps, values, _MOST_BARS)
     values = np.nan_to_num(values)
     labels = [line.label for line in panel.lines]
     if whole:
@@ -113,7 +113,7 @@ def stacked(run: Run, panel: Panel, whole: str | None = None) -> Figure:
             marks.append((bottom[-1] + part[-1] / 2, f"{label} {share}", colour, Rectangle((0, 0), 1, 1, **look)))
         bottom = bottom + part
     _finish(ax, run, panel, last=True)
-    _labels(ax, marks)
+    end_labels(ax, marks)
     if not marks:
         ax.text(0.5, 0.5, "0 at every step", transform=ax.transAxes, ha="center", color=FAINT)
     return figure
@@ -134,7 +134,7 @@ def before_after(scores: Sequence[tuple[str, Score]]) -> Figure:
     ax.set_ylim(-0.6, len(scores) - 0.4)
     ax.set_xlim(0, min(1, 1.15 * max(max(s.accuracy, np.nan_to_num(s.high)) for _, s in scores)) or 1)
     ax.grid(False, axis="y")
-    ax.xaxis.set_major_formatter(FuncFormatter(_percent))
+    ax.xaxis.set_major_formatter(FuncFormatter(percent_tick))
     ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     ax.set_title("share of right answers, with 95% interval", loc="left", fontsize=10, color=FAINT)
     return figure
@@ -142,21 +142,21 @@ def before_after(scores: Sequence[tuple[str, Score]]) -> Figure:
 
 def _curve(ax: Axes, steps: np.ndarray, values: np.ndarray, i: int, exact: bool) -> None:
     """One metric as a thin line, and thick its mean over a twentieth of the run."""
-    steps, (values,) = _bins(steps, values[None], _MOST_POINTS)
+    steps, (values,) = bins(steps, values[None], MOST_POINTS)
     kept = np.isfinite(values)
     if kept.sum() <= _FEW:
-        ax.plot(steps, values, color=SERIES[i], linestyle=_DASHES[i], linewidth=1.8, marker="o", markersize=3.5)
+        ax.plot(steps, values, color=SERIES[i], linestyle=DASHES[i], linewidth=1.8, marker="o", markersize=3.5)
         return
     if exact:
-        ax.plot(steps, values, color=SERIES[i], linestyle=_DASHES[i], linewidth=2)
+        ax.plot(steps, values, color=SERIES[i], linestyle=DASHES[i], linewidth=2)
         return
     ax.plot(steps, values, color=SERIES[i], linewidth=0.8, alpha=0.4)
     half = max(1, kept.sum() // 40)
     smooth = np.array([np.mean(values[kept][max(0, j - half) : j + half + 1]) for j in range(kept.sum())])
-    ax.plot(steps[kept], smooth, color=SERIES[i], linestyle=_DASHES[i], linewidth=2)
+    ax.plot(steps[kept], smooth, color=SERIES[i], linestyle=DASHES[i], linewidth=2)
 
 
-def _bins(steps: np.ndarray, values: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+def bins(steps: np.ndarray, values: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """At most `most` points: steps [n] and values [k, n] averaged over equal runs of logs, NaN left out."""
     size = -(-len(steps) // most)
     if size <= 1:
@@ -178,8 +178,8 @@ def _finish(ax: Axes, run: Run, panel: Panel, last: bool) -> None:
     ax.set_title(panel.unit, loc="left", fontsize=10, color=FAINT)
     ax.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
     ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    ax.yaxis.set_major_formatter(FuncFormatter(_percent if panel.percent else _tick))
-    ax.xaxis.set_major_formatter(FuncFormatter(_tick))
+    ax.yaxis.set_major_formatter(FuncFormatter(percent_tick if panel.percent else tick))
+    ax.xaxis.set_major_formatter(FuncFormatter(tick))
     ax.grid(False, axis="x")
     if last:
         ax.set_xlabel("step", fontsize=10, color=FAINT)
@@ -187,7 +187,7 @@ def _finish(ax: Axes, run: Run, panel: Panel, last: bool) -> None:
         ax.tick_params(labelbottom=False)
 
 
-def _labels(ax: Axes, labels: Sequence[tuple[float, str, str, Line2D | Rectangle]]) -> None:
+def end_labels(ax: Axes, labels: Sequence[tuple[float, str, str, Line2D | Rectangle]]) -> None:
     """Names at the right end of what they name: (height, text, colour, how it is drawn), apart where they collide."""
     bottom, top = ax.get_ylim()
     width, height = ax.get_window_extent().size  # points
@@ -203,7 +203,7 @@ def _labels(ax: Axes, labels: Sequence[tuple[float, str, str, Line2D | Rectangle
     for place, (_, text, colour, key) in zip(places, order, strict=True):
         if isinstance(key, Line2D):
             x = [1 + 7 / width, 1 + 15 / width, 1 + 23 / width]
-            key.set_data(*((x[1:2], [place]) if key.get_marker() == "D" else (x, [place] * 3)))
+            key.set_data(*((x[1:2], [place]) if key.get_linestyle() == "None" else (x, [place] * 3)))
         else:
             key.set_bounds(1 + 9 / width, place - 4.5 / height, 12 / width, 9 / height)
         key.set(transform=ax.transAxes, clip_on=False)
@@ -212,7 +212,7 @@ def _labels(ax: Axes, labels: Sequence[tuple[float, str, str, Line2D | Rectangle
                     color=colour, annotation_clip=False)  # fmt: skip
 
 
-def _tick(value: float, _: object = None) -> str:
+def tick(value: float, _: object = None) -> str:
     """A number in at most six characters."""
     if abs(value) >= 10_000:
         return f"{value / 1000:g}k"
@@ -222,5 +222,5 @@ def _tick(value: float, _: object = None) -> str:
     return f"{value:g}"
 
 
-def _percent(value: float, _: object = None) -> str:
+def percent_tick(value: float, _: object = None) -> str:
     return f"{100 * value:.4g}%"

@@ -19,6 +19,11 @@ _VARIABLES = {
     **dict(zip((INK, FAINT, GRID, PAPER), ("--ink", "--faint", "--grid", "--paper"), strict=True)),
     **{colour: f"--s{i}" for i, colour in enumerate(SERIES, 1)},
 }
+# The light colours of `templates/run.css`, for an image on white.
+LIGHT = {
+    **dict(zip((INK, FAINT, GRID, PAPER), ("#1b2029", "#5b6472", "#e3e6eb", "#ffffff"), strict=True)),
+    **dict(zip(SERIES, ("#1f5fbf", "#b0540a", "#14775c", "#8a3fa6", "#7d6608", "#a2244f"), strict=True)),
+}
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none", "font.family": "DejaVu Sans", "font.size": 11, "text.color": INK, "axes.edgecolor": FAINT,
     "axes.labelcolor": INK, "xtick.color": FAINT, "ytick.color": FAINT, "xtick.labelcolor": INK,
@@ -46,7 +51,7 @@ def canvas(
     panels, y = [], total - _TOP
     for height in heights:
         y -= height
-        panels.append(figure.add_axes((_LEFT / WIDTH, y / total, (WIDTH - _LEFT - _RIGHT) / WIDTH, height / total)))
+        panels.append(figure.add_axes((left / width, y / total, (width - left - right) / width, height / total)))
         y -= _GAP
     return figure, panels
 

@@ -32,6 +32,8 @@ class DistillArguments(ScriptArguments):
         eval_task: Task to sample before and after training. `lab`: held-out arithmetic word problems.
         eval_problems: Number of its problems.
         eval_samples: Samples per problem at temperature 1.
+        eval_before_from: Folder of a run of the same student, task and seed, whose answers from before training are
+            taken over instead of being sampled again.
         torch_threads: CPU threads of each process. Models of under some ten million parameters run fastest with 1.
     """
 
@@ -41,6 +43,10 @@ class DistillArguments(ScriptArguments):
     )
     eval_problems: int = field(default=200, metadata={"help": "Number of problems of the evaluation."})
     eval_samples: int = field(default=4, metadata={"help": "Samples per problem, at temperature 1."})
+    eval_before_from: str | None = field(
+        default=None,
+        metadata={"help": "Folder of a run of the same student, task and seed, to take its answers before training."},
+    )
     torch_threads: int | None = field(
         default=None, metadata={"help": "CPU threads of each process; 1 is best for models of a few million weights."}
     )
@@ -137,8 +143,12 @@ def _require_all(script: DistillArguments, training: ESCDConfig, model: ModelCon
             raise ConfigError(f"{flag} is missing; give {meaning}")
 
 
-def find_recipe(name: str) -> Path:
+def find_recipe(name: str, kind: str = "") -> Path:
     """A recipe by path, or one that ships with the package by name.
+
+    Args:
+        name: Path or name.
+        kind: As for `recipes`.
 
     Raises:
         ConfigError: There is no such file.
@@ -146,18 +156,22 @@ def find_recipe(name: str) -> Path:
     path = Path(name).expanduser()
     if path.is_file():
         return path
-    shipped = recipes()
-    if path.stem in shipped and path.suffix in ("", ".yaml") and str(path.parent) in (".", "recipes"):
+    shipped = recipes(kind)
+    if path.stem in shipped and path.suffix in ("", ".yaml") and path.parent in (Path(), Path("recipes", kind)):
         return shipped[path.stem]
-    raise ConfigError(f"--config {name!r}: there is no such file{suggest(path.stem, sorted(shipped))}")
+    raise ConfigError(f"recipe {name!r}: there is no such file{suggest(path.stem, sorted(shipped))}")
 
 
-def recipes() -> dict[str, Path]:
-    """The recipes that ship with the package: name -> file."""
+def recipes(kind: str = "") -> dict[str, Path]:
+    """The recipes that ship with the package: name -> file.
+
+    Args:
+        kind: Subfolder: none for recipes of a run, "compare" for those of a comparison.
+    """
     inside = Path(str(files("escd"))) / "recipes"
     # In a checkout they lie at its root.
     folder = inside if inside.is_dir() else Path(__file__).parents[3] / "recipes"
-    return {p.stem: p for p in sorted(folder.glob("*.yaml"))}
+    return {p.stem: p for p in sorted((folder / kind).glob("*.yaml"))}
 
 
 class _UniqueKeys(yaml.SafeLoader):
@@ -171,14 +185,28 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def read_mapping(path: Path, what: str) -> dict[Any, Any]:
+    """The content of a YAML file.
+
+    Args:
+        path: The file.
+        what: What a file of its kind is, for the message.
+
+    Raises:
+        ConfigError: It is not readable, no mapping, or has a key twice.
+    """
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
+    except (yaml.YAMLError, UnicodeDecodeError, OSError, TypeError) as error:
+        raise ConfigError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: {what}")
+    return content
+
+
 def _read_recipe(recipe: Path, parser: _Parser) -> dict[str, Any]:
     """The content of a recipe, each value of a kind that its flag takes."""
-    try:
-        content = yaml.load(recipe.read_text(), _UniqueKeys)
-    except (yaml.YAMLError, UnicodeDecodeError, OSError, TypeError) as error:
-        raise ConfigError(f"{recipe}: not readable as YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{recipe}: a recipe is a YAML mapping of flags to values")
+    content = read_mapping(recipe, "a recipe is a YAML mapping of flags to values")
     actions = {action.dest: action for action in parser._actions if action.dest != "help"}
     env = content.get("env", {})
     if not isinstance(env, dict) or any(isinstance(v, (dict, list)) for v in env.values()):

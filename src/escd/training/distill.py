@@ -26,6 +26,7 @@ from ..errors import ConfigError, EscdError
 from ..evaluation.sampling import sample
 from ..evaluation.scores import Score, score
 from ..files import write_whole
+from ..metrics_file import read_metrics
 from ..objectives.base import objective_class
 from ..report import write_report
 from .arguments import DistillArguments, Request, parse
@@ -197,7 +198,8 @@ class _Run:
             return None
         path = self.folder / "evaluation" / f"{when}.jsonl"
         if self.main and not (keep and path.is_file()):
-            rows = self._sample(when)
+            source = self.script.eval_before_from if when == "before" else None
+            rows = self._taken_over(source) if source else self._sample(when)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, "".join(json.dumps(row) + "\n" for row in rows))
         self.trainer.accelerator.wait_for_everyone()
@@ -206,6 +208,14 @@ class _Run:
             row = json.loads(line)
             verdicts.setdefault(row["problem"], []).append(row["correct"])
         return score(list(verdicts.values()))
+
+    def _taken_over(self, source: str) -> list[dict[str, Any]]:
+        """Answers of the untrained student that another run has sampled."""
+        rows = read_metrics(Path(source) / "evaluation" / "before.jsonl")
+        expected = self.script.eval_problems * self.script.eval_samples
+        if len(rows) != expected:
+            raise ConfigError(f"--eval_before_from {source!r} holds {len(rows)} answers of this task, not {expected}")
+        return rows
 
     def _sample(self, when: str) -> list[dict[str, Any]]:
         problems = lab.problems(self.script.eval_problems, seed=self.training.seed, split="test")

@@ -165,6 +165,13 @@ class ESCDTrainer(DistillationTrainer):
             wrapped, self.accelerator.unwrap_model(wrapped), self.teacher_name, self._forward_redirection
         )
 
+    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        # Resumed from its last step, the loop would train one step more before it looks at the count.
+        if self.state.global_step >= self.state.max_steps:
+            self.control.should_training_stop = True
+            return
+        super()._run_epoch(*args, **kwargs)
+
     # -- rollout ------------------------------------------------------------------------------------------------
 
     def _tokenize_prompts(self, prompts: list):
