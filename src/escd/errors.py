@@ -23,3 +23,7 @@ class StudentError(EscdError):
 
 class ConfigError(EscdError):
     """An option, a recipe, a dataset or a folder is not what the run needs."""
+
+
+class SandboxError(EscdError):
+    """The machine failed to start a sandbox that it could start before."""

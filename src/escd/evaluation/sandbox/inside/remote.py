@@ -1,0 +1,227 @@
+"""The program as the tests see it: names, functions and objects whose every use is a message."""
+
+import builtins
+
+from .plain import Unfit
+
+_CUTS = (StopIteration, StopAsyncIteration, GeneratorExit)
+
+# Answers and whether their parts are right.
+_SHAPES = {
+    "loaded": lambda: True,
+    "names": lambda found: type(found) is list and all(map(_is_name, found)),
+    "value": lambda value, changed: changed is None or type(changed) is tuple,
+    "raised": lambda bases, args, text: _is_bases(bases) and type(args) is tuple and type(text) is str,
+    "unfit": lambda text: type(text) is str,
+}
+
+
+def _is_name(found):
+    name, bases, _ = found if type(found) is tuple and len(found) == 3 else (None, None, None)
+    return type(name) is str and (bases is None or _is_bases(bases))
+
+
+def _is_bases(names):
+    return type(names) is list and all(type(name) is str for name in names)
+
+
+class Lost(BaseException):
+    """The program can't be asked any more, or has sent nonsense: the tests end. `Program.failure` says why."""
+
+
+class Program:
+    """The other end of the channel.
+
+    Attributes:
+        calls: How often the tests have asked for anything.
+        failure: A verdict that stands whatever the tests do next; None so far.
+        raised: Texts of the program's exceptions by id of the exception here.
+    """
+
+    def __init__(self, channel):
+        self.calls, self.failure, self.raised = 0, None, {}
+        self._channel, self._remotes, self._classes, self._kept, self._last = channel, {}, {}, [], None
+
+    def load(self):
+        """Wait for the program's own statements; why they failed, or None."""
+        kind, *told = self._receive("loaded", "raised")
+        if kind == "loaded":
+            return None
+        return "memory limit" if "MemoryError" in told[0] else f"exception: {told[2]}"
+
+    def names(self, names):
+        """What the program calls by these names; those that it does not have are missing."""
+        self._send(("names", names))
+        found = {}
+        for name, bases, value in self._receive("names")[1]:
+            if name in names:
+                found[name] = value if bases is None else self._exception(bases)
+                if isinstance(found[name], Remote):
+                    found[name].__name__ = name
+        return found
+
+    def remote(self, number, kind):
+        """The object of this number, always the same here."""
+        if number not in self._remotes:
+            self._remotes[number] = Remote(self, number, kind)
+        return self._remotes[number]
+
+    @staticmethod
+    def number(value):
+        """The number of an object that goes back to the program."""
+        if type(value) is not Remote:
+            raise Unfit(f"the tests pass an object of type {type(value).__name__}, which is no plain data")
+        return value._number, value._kind
+
+    def ask(self, operation, target, args=(), kwargs=None):
+        """Have the program do something with one of its objects.
+
+        Raises:
+            Lost: It can't be asked.
+            Exception: What the program raised, as an exception of Python's own of the same name.
+        """
+        if self.failure is not None:
+            raise Lost
+        self.calls += 1
+        kwargs = kwargs or {}
+        self._last = [operation, target, args, kwargs]
+        self._send((operation, target, args, kwargs))
+        answer = self._receive("value", "raised", "unfit")
+        if answer[0] == "value":
+            _, value, changed = answer
+            self._last.append(value)
+            # Only so, or a function could change both what it is asked and what it says to the same.
+            if changed is not None and value is None and operation == "call":
+                for old, new in zip(args, changed, strict=True):
+                    update(old, new)
+            return value
+        if answer[0] == "raised":
+            raise self._error(operation, *answer[1:])
+        return self._fail(f"-{answer[1]}")
+
+    def last_call(self):
+        """The last thing asked and its result, shortened."""
+        if self._last is None:
+            return "no call"
+        operation, target, args, kwargs, *result = self._last
+        shown = ", ".join([*map(short, args), *(f"{k}={short(v)}" for k, v in kwargs.items())])
+        name = short(target) if operation == "call" else f"{operation} of {short(target)}"
+        return f"{name}({shown}) is {short(result[0]) if result else 'an exception'}"
+
+    def _send(self, message):
+        try:
+            self._channel.send(message)
+        except Unfit as error:
+            self._fail(f"-{error}")
+        except OSError:
+            self._fail("?")
+
+    def _receive(self, *kinds):
+        """The next answer, of one of these kinds."""
+        try:
+            answer = self._channel.receive()
+            if type(answer) is tuple and answer and answer[0] in kinds and _SHAPES[answer[0]](*answer[1:]):
+                return answer
+        except Unfit as error:
+            return self._fail(f"-{error}")
+        except EOFError:
+            return self._fail("?")
+        except TypeError:  # more or fewer parts than the shape has
+            pass
+        return self._fail("-the program broke the protocol")
+
+    def _fail(self, verdict):
+        self.failure = verdict
+        raise Lost
+
+    def _exception(self, bases):
+        """Python's own class of exceptions, or one made here below it, by the names of a class and its bases."""
+        for place, name in enumerate(bases):
+            kind = getattr(builtins, name, None)
+            if isinstance(kind, type) and issubclass(kind, BaseException):
+                if issubclass(kind, _CUTS):
+                    # A test that maps the function over its cases would end early, and pass.
+                    kind = RuntimeError
+                if place == 0:
+                    return kind
+                return self._classes.setdefault((bases[0], kind), type(bases[0], (kind,), {}))
+        return RuntimeError
+
+    def _error(self, operation, bases, args, text):
+        kind = StopIteration if operation == "next" and bases[:1] == ["StopIteration"] else self._exception(bases)
+        try:
+            error = kind(*args)
+        except Exception:
+            error = RuntimeError(text)
+        self.raised[id(error)] = text
+        self._kept.append(error)  # or its id would be another's
+        return error
+
+
+class Remote:
+    """An object of the program. Equal to nothing but itself, so it can't pass for a right answer."""
+
+    def __init__(self, program, number, kind):
+        self._program, self._number, self._kind = program, number, kind
+        self.__name__ = kind
+
+    def __repr__(self):
+        return self.__name__ if self._kind == "function" else f"<{self._kind} object>"
+
+    def __call__(self, *args, **kwargs):
+        return self._program.ask("call", self, args, kwargs)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._program.ask("attribute", self, (name,))
+
+    def __getitem__(self, key):
+        return self._program.ask("item", self, (key,))
+
+    def __iter__(self):
+        return self._program.ask("iter", self)
+
+    def __next__(self):
+        return self._program.ask("next", self)
+
+    def __len__(self):
+        return self._program.ask("len", self)
+
+    def __bool__(self):
+        return self._program.ask("bool", self)
+
+    def __str__(self):
+        return self._program.ask("str", self)
+
+
+def update(old, new):
+    """Make a container of the tests hold what the program left in its copy."""
+    if type(old) is not type(new):
+        return
+    if isinstance(old, list):
+        old[:] = [merged(o, n) for o, n in zip(old, new)] + new[len(old) :]  # noqa: B905
+    elif isinstance(old, dict):
+        changed = {key: merged(old[key], value) if key in old else value for key, value in new.items()}
+        old.clear()
+        old.update(changed)
+    elif isinstance(old, set):
+        old.clear()
+        old.update(new)
+
+
+def merged(old, new):
+    """`new`, but the container `old` itself where both are of one mutable kind."""
+    if type(old) is type(new) and isinstance(old, (list, dict, set)):
+        update(old, new)
+        return old
+    return new
+
+
+def short(value):
+    """A value's text, at most 60 characters."""
+    try:
+        text = repr(value)
+    except Exception:  # an int of too many digits
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,50 @@
+"""What came of a run."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from ..verdict import one_line
+from .limits import Limits
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """End of a program.
+
+    Attributes:
+        stdout: What it printed, undecodable bytes replaced.
+        stderr: The same of stderr.
+        exit_code: Its exit code, 128 + n after signal n; None where the sandbox stopped it.
+        reason: Empty after a normal end, else one line: "time limit", "memory limit", "output limit",
+            "too many files", "exception: NameError: ...", "exit code 3", "crash: SIGSEGV".
+    """
+
+    stdout: str
+    stderr: str
+    exit_code: int | None
+    reason: str
+
+
+def end_reason(code: int, seconds: float, limits: Limits) -> str:
+    """One line for an exit code; empty for 0."""
+    if code == 0:
+        return ""
+    if code <= 128:
+        return f"exit code {code}"
+    number = code - 128
+    if number == signal.SIGXCPU or (number == signal.SIGKILL and seconds >= limits.cpu):
+        return "time limit"
+    try:
+        return f"crash: {signal.Signals(number).name}"
+    except ValueError:
+        return f"exit code {code}"
+
+
+def script_reason(code: int, stderr: str, seconds: float, limits: Limits) -> str:
+    """`end_reason`, with the exception that a traceback ends in."""
+    if (code == 1 and "Traceback (most recent call last):" in stderr) or "SyntaxError:" in stderr:
+        last = one_line(stderr.rstrip().rpartition("\n")[2])
+        return "memory limit" if last.split(":")[0] == "MemoryError" else f"exception: {last}"
+    return end_reason(code, seconds, limits)
