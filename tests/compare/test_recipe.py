@@ -37,7 +37,7 @@ def fails(recipe, capsys, *argv, says, **changes):
         ({"arms": {"..": {}}}, "arm '..'"),
         ({"arms": {"base": {}}}, "is not 'base'"),
         ({"arms": {1: {}}}, "arm 1: a name"),
-        ({"arms": {"escd": {}, "b": {"objective": "bpmm"}}}, ["arm 'b'", "'bpmm' is unknown"]),
+        ({"arms": {"escd": {}, "b": {"objective": "bpmm"}}}, ["arm 'b'", "unknown objective 'bpmm'"]),
         ({"arms": {"escd": {}, "b": {"completon": "set"}}}, ["arm 'b'", "did you mean 'completion'"]),
         ({"arms": {"escd": {}, "b": {"completion": "sett"}}}, ["arm 'b'", "did you mean 'set'"]),
         ({"arms": {"escd": {}, "b": {"learning_rate": "fast"}}}, ["arm 'b'", "'fast' is not a value"]),
