@@ -23,3 +23,8 @@ class StudentError(EscdError):
 
 class ConfigError(EscdError):
     """An option, a recipe, a dataset or a folder is not what the run needs."""
+
+
+def first_line(error: BaseException) -> str:
+    """The gist of a library's error."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

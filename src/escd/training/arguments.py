@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-import yaml
-from trl import ModelConfig, ScriptArguments, TrlParser
+from trl import ModelConfig, ScriptArguments
 
-from ..errors import ConfigError, EscdError
+from ..errors import ConfigError
+from ..flags import given_names, read_flags
 from ..objectives.base import suggest
 from .config import ESCDConfig
-from .loading import first_line
 
 QUICKSTART = "quickstart"
 
@@ -54,16 +50,6 @@ class DistillArguments(ScriptArguments):
                 raise ConfigError(f"{name}={value} must be at least 1")
 
 
-class _Parser(TrlParser):
-    """`TrlParser` whose complaints are `ConfigError`s that suggest the nearest flag."""
-
-    def error(self, message: str):  # type: ignore[override]
-        raise ConfigError(message)
-
-    def known_flags(self) -> list[str]:
-        return sorted({o for action in self._actions for o in action.option_strings if o.startswith("--")})
-
-
 @dataclass(frozen=True)
 class Request:
     """What the command line asks for: arguments, trainer and student configuration, and the folder of the run.
@@ -88,42 +74,16 @@ def parse(argv: Sequence[str], prog: str = "escd distill") -> Request:
     Raises:
         ConfigError: Unknown flag or key, a value of the wrong kind, an unreadable recipe.
     """
-    types: Any = (DistillArguments, ESCDConfig, ModelConfig)
-    parser = _Parser(types, prog=prog, allow_abbrev=False)
-    args = _split_equals(argv)
-    given = {a.lstrip("-").replace("-", "_") for a in args if a.startswith("-")}
-    if not given & {"config", "help", "h", "model_name_or_path", "teacher_model_name_or_path", "dataset_name"}:
-        args = ["--config", QUICKSTART, *args]
-    run, content = "run", {}
-    if args.count("--config") > 1:
-        raise ConfigError("--config is given twice; a run has one recipe")
-    if "--config" in args:
-        position = args.index("--config") + 1
-        if position >= len(args) or args[position].startswith("--"):
-            raise ConfigError("--config needs the path of a YAML recipe")
-        recipe = find_recipe(args[position])
-        content = _read_recipe(recipe, parser)
-        args[position] = str(recipe)
-        run = recipe.stem
-    try:
-        script, training, model = parser.parse_args_and_config(args)  # type: ignore[misc]
-    except EscdError:
-        raise
-    except (ValueError, TypeError, ImportError, OSError, RuntimeError) as error:
-        unknown = re.search(r"not used by the HfArgumentParser: \['([^']*)'", str(error))
-        if unknown:
-            word = unknown.group(1)
-            kind = "flag" if word.startswith("-") else "argument"
-            raise ConfigError(f"unknown {kind} {word!r}{suggest(word, parser.known_flags(), full=False)}") from error
-        raise ConfigError(first_line(error)) from error
+    if not given_names(argv) & {
+        "config", "help", "h", "model_name_or_path", "teacher_model_name_or_path", "dataset_name",
+    }:  # fmt: skip
+        argv = ["--config", QUICKSTART, *argv]
+    types = (DistillArguments, ESCDConfig, ModelConfig)
+    flags = read_flags(types, argv, prog, find_recipe, ESCDConfig._VALID_DICT_FIELDS)
+    script, training, model = flags.values
     _require_all(script, training, model)
-    named = "output_dir" in content or "output_dir" in given
-    return Request(script, training, model, run, training.output_dir if named else None)
-
-
-def _split_equals(argv: Sequence[str]) -> list[str]:
-    """`--flag=value` as two words, so that `--config=x.yaml` is seen too."""
-    return [word for arg in argv for word in (arg.split("=", 1) if re.match(r"--[\w-]+=", arg) else [arg])]
+    run = flags.config.stem if flags.config else "run"
+    return Request(script, training, model, run, training.output_dir if "output_dir" in flags.named else None)
 
 
 def _require_all(script: DistillArguments, training: ESCDConfig, model: ModelConfig) -> None:
@@ -158,58 +118,3 @@ def recipes() -> dict[str, Path]:
     # In a checkout they lie at its root.
     folder = inside if inside.is_dir() else Path(__file__).parents[3] / "recipes"
     return {p.stem: p for p in sorted(folder.glob("*.yaml"))}
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """A loader that does not let the second of two equal keys win in silence."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is there twice", node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-def _read_recipe(recipe: Path, parser: _Parser) -> dict[str, Any]:
-    """The content of a recipe, each value of a kind that its flag takes."""
-    try:
-        content = yaml.load(recipe.read_text(), _UniqueKeys)
-    except (yaml.YAMLError, UnicodeDecodeError, OSError, TypeError) as error:
-        raise ConfigError(f"{recipe}: not readable as YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{recipe}: a recipe is a YAML mapping of flags to values")
-    actions = {action.dest: action for action in parser._actions if action.dest != "help"}
-    env = content.get("env", {})
-    if not isinstance(env, dict) or any(isinstance(v, (dict, list)) for v in env.values()):
-        raise ConfigError(f"{recipe}: env must be a mapping of environment variables to values")
-    for key, value in content.items():
-        if key == "env":
-            continue
-        if key not in actions:
-            raise ConfigError(f"{recipe}: unknown key {key!r}{suggest(str(key), sorted(actions), full=False)}")
-        if not _fits(parser, actions[key], value):
-            raise ConfigError(f"{recipe}: {key}: {value!r} is not a value for --{key}")
-    return content
-
-
-def _fits(parser: _Parser, action: Any, value: Any) -> bool:
-    """Whether a YAML value is one that the flag would take as text."""
-    if value is None:
-        return action.default is None
-    if isinstance(value, dict):
-        return action.dest in ESCDConfig._VALID_DICT_FIELDS
-    if isinstance(value, list):
-        return action.nargs == "+" and all(_fits_scalar(parser, action, v) for v in value)
-    return _fits_scalar(parser, action, value)
-
-
-def _fits_scalar(parser: _Parser, action: Any, value: Any) -> bool:
-    if isinstance(value, (dict, list)) or value is None:
-        return False
-    try:
-        converted = parser._get_value(action, str(value))
-    except argparse.ArgumentError:
-        return False
-    # YAML reads 1e-4 as text, which the flag turns into a number; a number is no text.
-    return not isinstance(converted, str) or isinstance(value, (str, bool)) or action.choices is not None
