@@ -25,6 +25,10 @@ class ConfigError(EscdError):
     """An option, a recipe, a dataset or a folder is not what the run needs."""
 
 
+class SandboxError(EscdError):
+    """The machine failed to start a sandbox that it could start before."""
+
+
 def first_line(error: BaseException) -> str:
     """The gist of a library's error."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

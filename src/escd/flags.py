@@ -1,4 +1,4 @@
-"""Flags and YAML files of a command, in the way of Hugging Face: `--name value`, `--config file.yaml`, one-line errors."""
+"""Flags and YAML files of a command as Hugging Face has them: `--name value`, `--config file.yaml`."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from trl import ModelConfig, ScriptArguments
 
 from ..errors import ConfigError
+from ..evaluation.sampling import Sampling
 from ..flags import given_names, read_flags
 from ..objectives.base import suggest
 from .config import ESCDConfig
@@ -25,29 +26,46 @@ class DistillArguments(ScriptArguments):
         dataset_name: Hub id, or a local JSONL, JSON or Parquet file, with a `prompt` column (text or messages).
             `lab` generates arithmetic word problems.
         lab_prompts: Number of prompts that `lab` generates.
-        eval_task: Task to sample before and after training. `lab`: held-out arithmetic word problems.
-        eval_problems: Number of its problems.
-        eval_samples: Samples per problem at temperature 1.
+        eval_task: Tasks to sample before and after training: names of built-in tasks, or paths of YAML files that
+            describe tasks. `lab`: all of the lab.
+        eval_problems: Number of problems of each.
+        eval_samples: Samples per problem.
+        eval_temperature, eval_top_p, eval_top_k: Of their sampling.
+        eval_max_new_tokens: Length limit of their responses; by default `max_completion_length`.
+        eval_batch_size: Responses generated at once.
         torch_threads: CPU threads of each process. Models of under some ten million parameters run fastest with 1.
     """
 
     lab_prompts: int = field(default=4096, metadata={"help": "Number of prompts that dataset_name `lab` generates."})
-    eval_task: str | None = field(
-        default=None, metadata={"help": "Task to sample before and after training: `lab`, or none."}
+    eval_task: list[str] | None = field(
+        default=None,
+        metadata={"help": "Tasks to sample before and after training: names (`lab`: all of the lab) or YAML files."},
     )
-    eval_problems: int = field(default=200, metadata={"help": "Number of problems of the evaluation."})
-    eval_samples: int = field(default=4, metadata={"help": "Samples per problem, at temperature 1."})
+    eval_problems: int = field(default=200, metadata={"help": "Number of problems of each task."})
+    eval_samples: int = field(default=4, metadata={"help": "Samples per problem in the evaluation."})
+    eval_temperature: float = field(default=1.0, metadata={"help": "Temperature of the evaluation; 0 is greedy."})
+    eval_top_p: float = field(default=1.0, metadata={"help": "top_p of the evaluation; 1 is off."})
+    eval_top_k: int = field(default=0, metadata={"help": "top_k of the evaluation; 0 is off."})
+    eval_max_new_tokens: int | None = field(
+        default=None, metadata={"help": "Length limit in the evaluation. Default: max_completion_length."}
+    )
+    eval_batch_size: int = field(default=64, metadata={"help": "Responses generated at once in the evaluation."})
     torch_threads: int | None = field(
         default=None, metadata={"help": "CPU threads of each process; 1 is best for models of a few million weights."}
     )
 
     def __post_init__(self):
-        if self.eval_task not in (None, "lab"):
-            raise ConfigError(f"eval_task={self.eval_task!r} is unknown{suggest(self.eval_task, ['lab'])}")
-        for name in ("lab_prompts", "eval_problems", "eval_samples", "torch_threads"):
+        if isinstance(self.eval_task, str):
+            self.eval_task = [self.eval_task]
+        for name in ("lab_prompts", "eval_problems", "eval_batch_size", "torch_threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name}={value} must be at least 1")
+        length = 1 if self.eval_max_new_tokens is None else self.eval_max_new_tokens
+        try:
+            Sampling(self.eval_samples, self.eval_temperature, self.eval_top_p, self.eval_top_k, length)
+        except ConfigError as error:
+            raise ConfigError(f"eval_{error}") from error
 
 
 @dataclass(frozen=True)
