@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from . import __version__
 from .errors import EscdError
 
-# command: module with `main(argv)` that may return an exit code, extra that it needs, what it does
+# command: module with `main(argv)` that may return an exit code, extras that it needs, what it does
 _COMMANDS = {
-    "distill": ("escd.training.distill", "train", "distil a teacher into a student with another tokenizer"),
-    "compare": ("escd.compare.main", "train", "objectives x seeds from one base student, with intervals"),
+    "distill": ("escd.training.distill", "eval,report", "distil a teacher into a student with another tokenizer"),
+    "compare": ("escd.compare.main", "eval,report", "objectives x seeds from one base student, with intervals"),
+    "eval": ("escd.evaluation.command", "eval", "sample a model on tasks, grade its answers, avg@k and pass@k"),
 }
 
 _USAGE = f"""escd {__version__}: on-policy distillation between models with different tokenizers
@@ -27,6 +28,7 @@ commands:
   escd distill                       the quickstart: an embedded pair, a few minutes on two CPU cores
   escd distill --config FILE.yaml    a recipe; flags after it override its values
   escd compare RECIPE.yaml           arms and seeds; the same command continues what is not finished
+  escd eval --model_name_or_path MODEL --tasks gsm8k
   escd COMMAND --help                all flags of a command
 
 A mistake ends in one line and exit code 2; ESCD_TRACEBACK=1 shows where it was found.
@@ -47,14 +49,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"unknown command {command!r}; commands: {', '.join(_COMMANDS)}")
     # Two contended OpenMP threads that spin while they wait can run ten times slower than one.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    module, extra, _ = _COMMANDS[command]
+    module, extras, _ = _COMMANDS[command]
     try:
         try:
             run = importlib.import_module(module).main
         except ModuleNotFoundError as error:
             if error.name is None or error.name.split(".")[0] == "escd":
                 raise
-            return _fail(f"{command} needs {error.name}; install it with: pip install 'escd[{extra},report]'")
+            return _fail(f"{command} needs {error.name}; install it with: pip install 'escd[{extras}]'")
         code = run(rest)
     except EscdError as error:
         if os.environ.get("ESCD_TRACEBACK"):

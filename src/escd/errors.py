@@ -27,3 +27,8 @@ class ConfigError(EscdError):
 
 class SandboxError(EscdError):
     """The machine failed to start a sandbox that it could start before."""
+
+
+def first_line(error: BaseException) -> str:
+    """The gist of a library's error."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -52,15 +52,24 @@ def test_quickstart_without_arguments_then_resumed(tmp_path, monkeypatch, capsys
     out = capsys.readouterr().out
     assert "accuracy before" in out
     assert "accuracy after" in out
-    rows = [json.loads(line) for line in (run / "evaluation" / "before.jsonl").read_text().splitlines()]
+    before_file = run / "evaluation" / "before" / "lab-math.jsonl"
+    rows = [json.loads(line) for line in before_file.read_text().splitlines()]
     assert len(rows) == 12
-    assert {"problem", "sample", "prompt", "response", "answer", "correct", "tokens", "finished"} == set(rows[0])
-    evaluation = json.loads((run / "run.json").read_text())["evaluation"]
+    assert set(rows[0]) == {
+        "problem", "sample", "prompt", "response", "answer", "correct", "reason", "tokens", "finished",
+    }  # fmt: skip
+    evaluation = {e["task"]: e for e in json.loads((run / "run.json").read_text())["evaluation"]}["lab/math"]
+    assert (evaluation["problems"], evaluation["samples"]) == (6, 2)
     assert evaluation["before"]["accuracy"] == pytest.approx(sum(r["correct"] for r in rows) / 12)
+    assert evaluation["after"]["pass_at"]["2"]["accuracy"] >= evaluation["after"]["accuracy"]
     # A second run takes a folder of its own; the first can be continued.
     assert choose_output_dir(None, "quickstart", None) == "runs/quickstart-2"
-    before = (run / "evaluation" / "before.jsonl").read_bytes()
+    before = before_file.read_bytes()
     more = [*SHORT[:1], "3", *SHORT[2:], "--output_dir", "runs/quickstart", "--resume_from_checkpoint", "true"]
     assert main(["distill", *more]) == 0
     assert [r["step"] for r in read_metrics(run / "metrics.jsonl") if "loss" in r] == [1, 2, 3]
-    assert (run / "evaluation" / "before.jsonl").read_bytes() == before
+    assert before_file.read_bytes() == before
+    capsys.readouterr()
+    other = [*more, "--eval_temperature", "0.5"]
+    assert main(["distill", *other]) == 2
+    assert "temperature 1.0, not temperature 0.5" in capsys.readouterr().err.splitlines()[-1]

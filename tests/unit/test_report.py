@@ -33,12 +33,13 @@ INFO = {
     "options": {"child_weight": 1.0, "completion": "set"}, "version": "0.1.0",
     "overlap": {"shared": 400, "teacher_vocabulary": 1000, "student_vocabulary": 800},
     "settings": {"learning_rate": 5e-4, "note": HOSTILE, "hub_token": "hf_0123456789abcdefghij", "bf16": None},
-    "evaluation": {
-        "task": "held-out sums", "problems": 12, "samples": 2, "temperature": 1.0,
+    "evaluation": [{
+        "task": "lab/math", "description": "held-out sums", "problems": 12, "samples": 2, "temperature": 1.0,
         "before": {"accuracy": 0.31, "low": 0.27, "high": 0.35},
         "after": {"accuracy": 0.52, "low": 0.48, "high": 0.56},
-    },
+    }],
 }  # fmt: skip
+EVALUATION = INFO["evaluation"][0]
 SECTIONS = ("verdict", "evaluation", "checks", "curves", "samples", "metrics", "settings")
 CHARTS = ("loss", "supervision", "unsupervised", "completion", "entropy", "length", "optimisation", "time")
 
@@ -49,10 +50,11 @@ def log(*rows):
 
 def answer(problem, sample, right, response="1 + 1 = 2\n\n\tAnswer: 2", **more):
     return {"problem": problem, "sample": sample, "prompt": f"How much? ({problem})", "response": response,
-            "answer": "14", "correct": right, "tokens": 41, "finished": True, **more}  # fmt: skip
+            "answer": "14", "correct": right, "reason": "right" if right else "wrong answer: 2, not 14", "tokens": 41,
+            "finished": True, **more}  # fmt: skip
 
 
-def folder(path, metrics=None, info=None, before=None, after=None):
+def folder(path, metrics=None, info=None, before=None, after=None, task="lab-math"):
     path.mkdir(exist_ok=True)
     if metrics is not None:
         (path / "metrics.jsonl").write_text(metrics)
@@ -60,8 +62,8 @@ def folder(path, metrics=None, info=None, before=None, after=None):
         (path / "run.json").write_text(info if isinstance(info, str) else json.dumps(info))
     for when, rows in (("before", before), ("after", after)):
         if rows is not None:
-            (path / "evaluation").mkdir(exist_ok=True)
-            (path / "evaluation" / f"{when}.jsonl").write_text(log(*rows))
+            (path / "evaluation" / when).mkdir(parents=True, exist_ok=True)
+            (path / "evaluation" / when / f"{task}.jsonl").write_text(log(*rows))
     return path
 
 
@@ -129,7 +131,7 @@ def test_the_first_screen_says_what_came_of_the_run(full):
     assert "4 better, 0 worse, 8 the same" in words
     for fact in ("runs/student", "some/teacher", "child_weight = 1.0", "1 min 15 s", "40.0% of the teacher's 1,000"):
         assert fact in words
-    assert "held-out sums, 12 problems, 2 samples each, temperature 1" in words
+    assert "lab/math (held-out sums), 12 problems, 2 samples each, temperature 1" in words
 
 
 def test_every_section_and_figure_is_there(full):
@@ -251,7 +253,7 @@ def test_one_step_with_nulls(tmp_path):
 
 
 def test_only_before_was_evaluated(tmp_path):
-    info = INFO | {"evaluation": INFO["evaluation"] | {"after": None}}
+    info = INFO | {"evaluation": [EVALUATION | {"after": None}]}
     _, parsed = render(folder(tmp_path / "run", None, info, before=[answer(0, 0, True)]))
     assert "Accuracy before training is 31.0% [27.0, 35.0]." in parsed.text
     assert "The trained student was not evaluated" in parsed.text
@@ -275,12 +277,43 @@ RISE, FALL = "rose from 31.0% [27.0, 35.0] to", "fell from 31.0% [27.0, 35.0] to
 def test_verdicts(tmp_path, before, after, words):
     names = ("accuracy", "low", "high")
     scores = {"before": dict(zip(names, before, strict=True)), "after": dict(zip(names, after, strict=True))}
-    _, parsed = render(folder(tmp_path / "run", None, {"evaluation": scores}))
+    _, parsed = render(folder(tmp_path / "run", None, {"evaluation": [{"task": "t", **scores}]}))
     assert words in parsed.text
 
 
+def test_several_tasks(tmp_path):
+    fallen = EVALUATION | {"task": "lab/code", "before": EVALUATION["after"], "after": EVALUATION["before"]}
+    unsure = EVALUATION | {"task": "lab/science", "after": EVALUATION["before"]}
+    info = INFO | {"evaluation": [EVALUATION, fallen, unsure]}
+    path = folder(tmp_path / "run", None, info, [answer(0, 0, False)], [answer(0, 0, True)])
+    folder(path, before=[answer(7, 0, True)], after=[answer(7, 0, False)], task="lab-code")
+    html, parsed = render(path)
+    words = parsed.text
+    assert "Accuracy rose on 1 and fell on 1 of 3 tasks; on 1 the 95% intervals overlap or are not known." in words
+    assert "lab/code: accuracy fell from 52.0% [48.0, 56.0] to 31.0% [27.0, 35.0]" in words
+    assert "lab/math: 1 better, 0 worse, 0 the same;" in words
+    assert {"lab/math, problem 0", "lab/code, problem 7"} <= {w.strip() for w in parsed.words}
+    assert "wrong answer: 2, not 14" in words
+    assert html.count('aria-label="Accuracy on lab/') == 3
+    assert len(set(parsed.ids)) == len(parsed.ids)
+
+
+def test_answers_without_a_run_file_are_shown(tmp_path):
+    _, parsed = render(folder(tmp_path / "run", None, None, before=[answer(3, 0, True)], task="gsm8k"))
+    assert "Problem 3" in parsed.text
+    assert "No evaluation was run" in parsed.text
+
+
 @pytest.mark.parametrize(
-    "info", ["{broken", "[]", "null", '{"evaluation": 3, "overlap": [], "settings": "x"}', "\xff"]
+    "info",
+    [
+        "{broken",
+        "[]",
+        "null",
+        '{"evaluation": 3, "overlap": [], "settings": "x"}',
+        "\xff",
+        '{"evaluation": [3, {}, null, {"task": null}, {"task": {"a": 1}, "before": 3}]}',
+    ],
 )
 def test_a_run_file_that_is_not_what_it_should_be(tmp_path, info):
     path = folder(tmp_path / "run", '{"step": 1, "loss": "high"}\n{"step": null}\n3\n')
@@ -305,7 +338,7 @@ def test_signs_of_trouble(tmp_path):
 def test_samples_of_every_kind_are_shown(tmp_path):
     before = [answer(p, s, p >= 40) for p in range(50) for s in (1, 0)]
     after = [answer(p, s, p < 10 or p >= 45) for p in range(50) for s in (1, 0)] + [answer("new", 0, None)]
-    every = cases(read_run(folder(tmp_path / "run", None, None, before, after)))
+    every = cases(read_run(folder(tmp_path / "run", None, None, before, after)).tasks[0])
     compared = outcomes(every)
     assert (compared.better, compared.worse, compared.same) == (10, 5, 35)
     assert compared.difference == pytest.approx(0.1)
@@ -316,7 +349,8 @@ def test_samples_of_every_kind_are_shown(tmp_path):
 
 
 def test_a_long_answer_is_shortened_in_the_middle(tmp_path):
-    (case,) = cases(read_run(folder(tmp_path / "run", None, None, [answer(0, 0, True, "a" * 50_000 + "END")])))
+    long = [answer(0, 0, True, "a" * 50_000 + "END")]
+    (case,) = cases(read_run(folder(tmp_path / "run", None, None, long)).tasks[0])
     assert len(case.before[0].text) < 21_000
     assert "30,003 characters left out" in case.before[0].text
     assert case.before[0].text.endswith("END")

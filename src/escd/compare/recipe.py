@@ -15,11 +15,13 @@ import torch
 import yaml
 
 from ..errors import ConfigError
+from ..evaluation.tasks import load_tasks
+from ..flags import read_mapping
+from ..models import check_path
 from ..objectives import objective_names
-from ..objectives.base import suggest
-from ..training.arguments import Request, find_recipe, parse, read_mapping
+from ..objectives.base import objective_class, suggest
+from ..training.arguments import Request, find_recipe, parse
 from ..training.data import load_prompts
-from ..training.loading import check_path
 
 OWN = ("arms", "seeds", "reference", "output_dir", "processes")
 # Flags that a comparison sets for each run itself.
@@ -34,7 +36,8 @@ _SET = {
 _SAME = frozenset({
     "model_name_or_path", "model_revision", "model_init_kwargs", "dtype", "chat_template_kwargs",
     "dataset_name", "dataset_config", "dataset_train_split", "dataset_streaming", "lab_prompts", "shuffle_dataset",
-    "eval_task", "eval_problems", "eval_samples",
+    "eval_task", "eval_problems", "eval_samples", "eval_temperature", "eval_top_p", "eval_top_k",
+    "eval_max_new_tokens",
     "max_steps", "num_train_epochs", "per_device_train_batch_size", "gradient_accumulation_steps",
     "max_completion_length", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "generation_kwargs",
 })  # fmt: skip
@@ -268,11 +271,14 @@ def _parse(
 
 
 def _check_inputs(requests: Mapping[str, Request], seed: int) -> None:
-    """Raise for models and prompts that are not there."""
+    """Raise for models, prompts and tasks that are not there."""
     for request in requests.values():
         check_path(os.path.expanduser(str(request.model.model_name_or_path)), "student")
         check_path(os.path.expanduser(str(request.training.teacher_model_name_or_path)), "teacher")
-    load_prompts(next(iter(requests.values())).script, seed)
+    script = next(iter(requests.values())).script
+    from_dataset = any(objective_class(r.training.objective).source == "dataset" for r in requests.values())
+    load_prompts(script, seed, completions=from_dataset)
+    load_tasks(script.eval_task or [], limit=script.eval_problems, seed=seed)
 
 
 def _resolved(request: Request, keys: Sequence[str]) -> dict[str, Any]:

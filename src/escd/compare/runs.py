@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..evaluation.tasks.base import file_name
 from ..metrics_file import read_metrics
 from ..training.folders import last_checkpoint
 from .recipe import BASE, Plan
@@ -90,13 +91,13 @@ def runs(plan: Plan) -> list[Run]:
     return [Run(arm, seed, plan.folder) for seed in plan.seeds for arm in arms]
 
 
-def evaluated(folder: Path, when: str) -> dict[str, Any]:
-    """What a run was evaluated on "before" or "after" training, {} as long as it was not."""
+def evaluated(folder: Path, when: str) -> list[dict[str, Any]]:
+    """What a run was evaluated on "before" or "after" training, one entry per task; [] as long as it was not."""
     try:
         evaluation = json.loads((folder / "run.json").read_bytes()).get("evaluation")
     except (OSError, ValueError):
-        return {}
-    return evaluation if evaluation and evaluation.get(when) else {}
+        return []
+    return evaluation if evaluation and all(task.get(when) for task in evaluation) else []
 
 
 def answers(folder: Path, when: str) -> Answers:
@@ -105,9 +106,9 @@ def answers(folder: Path, when: str) -> Answers:
     A problem is known by its number and its text: two seeds may have different problems under one number.
     """
     found: Answers = {}
-    task = json.loads((folder / "run.json").read_bytes())["settings"]["eval_task"]
-    for row in read_metrics(folder / "evaluation" / f"{when}.jsonl"):
-        found.setdefault(task, {}).setdefault((row["problem"], row["prompt"]), []).append(row)
+    for task in evaluated(folder, when):
+        for row in read_metrics(folder / "evaluation" / when / f"{file_name(task['task'])}.jsonl"):
+            found.setdefault(task["task"], {}).setdefault((row["problem"], row["prompt"]), []).append(row)
     return found
 
 
@@ -123,8 +124,6 @@ def keep_base(plan: Plan, run: Run) -> None:
         return
     unfinished = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
-    (unfinished / "evaluation").mkdir(parents=True)
+    shutil.copytree(run.folder / "evaluation" / "before", unfinished / "evaluation" / "before")
     shutil.copy(run.folder / "run.json", unfinished)
-    for file in (run.folder / "evaluation").glob("before*"):
-        shutil.copy(file, unfinished / "evaluation")
     unfinished.rename(target)

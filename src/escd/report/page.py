@@ -16,7 +16,7 @@ from . import samples as sampling
 from . import words
 from .charts import CHARTS, Chart
 from .figures import before_after, curves, stacked
-from .reading import Run, mapping, number, read_run, text
+from .reading import WHENS, Run, mapping, number, read_run, text
 from .svg import drawing, inline
 from .verdict import run_time, verdict
 
@@ -24,8 +24,8 @@ from .verdict import run_time, verdict
 def write_report(run_dir: str | os.PathLike[str]) -> Path:
     """Write `report.html` into a run folder: one file that needs nothing else, neither network nor scripts.
 
-    Reads `metrics.jsonl`, `run.json` and `evaluation/{before,after}.jsonl`. Whatever is missing (a run that has just
-    begun, one without an evaluation, a metric that was never logged) is named on the page. The same folder always
+    Reads `metrics.jsonl`, `run.json` and `evaluation/{before,after}/<task>.jsonl`. Whatever is missing (a run that has
+    just begun, one without an evaluation, a metric that was never logged) is named on the page. The same folder always
     gives the same bytes. Losses and entropy are in nats per response token, times in seconds per step, lengths in
     tokens, shares and probabilities in percent.
 
@@ -52,14 +52,15 @@ def render(run: Run) -> str:
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters.update(figure=words.figure, percent=words.percent, plural=words.plural)
-    every = sampling.cases(run)
-    outcomes = sampling.outcomes(every)
+    by_task = [sampling.cases(task) for task in run.tasks]
+    every = [case for each in by_task for case in each]
+    outcomes = [sampling.outcomes(each) for each in by_task]
     return environment.get_template("run.html.j2").render(
         run=run,
         verdict=verdict(run, outcomes),
         facts=facts(run),
         evaluation=evaluation(run),
-        outcomes=outcomes,
+        outcomes=[(text(task.name), outcome) for task, outcome in zip(run.tasks, outcomes, strict=True)],
         checks=checking.checks(run, every),
         charts=[chart(run, each) for each in CHARTS],
         cases=sampling.choose(every),
@@ -91,15 +92,19 @@ def facts(run: Run) -> list[tuple[str, str, list[tuple[str, str]]]]:
     return [*found, ("Steps", f"{run.steps:,}", []), ("Run time", run_time(run), [])]
 
 
-def evaluation(run: Run) -> Markup | None:
-    """The figure of accuracy before and after, None if nothing was evaluated."""
-    scores = [(when, score) for when in ("before", "after") if (score := run.score(when))]
-    if not scores:
-        return None
-    words_ = [f"{when} {words.percent(s.accuracy)}, 95% interval {words.percent(s.low)} to {words.percent(s.high)}"
-              for when, s in scores]  # fmt: skip
-    with drawing("evaluation"):
-        return Markup(inline(before_after(scores), "evaluation", f"Accuracy: {'; '.join(words_)}"))
+def evaluation(run: Run) -> list[tuple[str, Markup]]:
+    """For every task that was evaluated its name and the figure of accuracy before and after."""
+    figures = []
+    for number_, task in enumerate(run.tasks):
+        scores = [(when, score) for when in WHENS if (score := task.score(when))]
+        if scores:
+            told = [f"{when} {words.percent(s.accuracy)}, 95% interval {words.percent(s.low)} to "
+                    f"{words.percent(s.high)}" for when, s in scores]  # fmt: skip
+            key = f"evaluation-{number_}"
+            with drawing(key):
+                label = f"Accuracy on {text(task.name)}: {'; '.join(told)}"
+                figures.append((text(task.name), Markup(inline(before_after(scores), key, label))))
+    return figures
 
 
 def chart(run: Run, about: Chart) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ..errors import ConfigError
 from ..evaluation.scores import Score
 from ..metrics_file import read_metrics
 
+WHENS = ("before", "after")
 # Control characters except tab and line feed: HTML has no place for them.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -71,6 +72,29 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Evaluated:
+    """A task that a run was evaluated on.
+
+    Attributes:
+        name: Name of the task.
+        about: What `run.json` says of it, or {}.
+        answers: Rows of `evaluation/before/<task>.jsonl` and `evaluation/after/<task>.jsonl`, by "before" and "after".
+    """
+
+    name: str
+    about: dict[str, Any]
+    answers: dict[str, list[dict[str, Any]]]
+
+    def score(self, when: str) -> Score | None:
+        """Accuracy "before" or "after", None if it was not measured; an end of its interval is NaN if not given."""
+        found = mapping(self.about.get(when))
+        accuracy = number(found.get("accuracy"))
+        if math.isnan(accuracy):
+            return None
+        return Score(accuracy, number(found.get("low")), number(found.get("high")))
+
+
+@dataclass(frozen=True)
 class Run:
     """A run folder.
 
@@ -78,14 +102,14 @@ class Run:
         folder: Where it lies.
         info: `run.json`, or {}.
         rows: Rows of `metrics.jsonl`.
-        answers: Rows of `evaluation/before.jsonl` and `evaluation/after.jsonl`, under "before" and "after".
+        tasks: Tasks that it was evaluated on.
         missing: Names of the files that are not there or cannot be read.
     """
 
     folder: Path
     info: dict[str, Any] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
-    answers: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    tasks: list[Evaluated] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
     @property
@@ -142,19 +166,6 @@ class Run:
         """Wall-clock time of the training in seconds; NaN if the run has not written its closing row."""
         return max((number(r.get("train_runtime")) for r in self.rows if "train_runtime" in r), default=math.nan)
 
-    @property
-    def evaluation(self) -> dict[str, Any]:
-        """What was evaluated, without the scores; {} if nothing was."""
-        return mapping(self.info.get("evaluation"))
-
-    def score(self, when: str) -> Score | None:
-        """Accuracy "before" or "after", None if it was not measured; an end of its interval is NaN if not given."""
-        found = mapping(self.evaluation.get(when))
-        accuracy = number(found.get("accuracy"))
-        if math.isnan(accuracy):
-            return None
-        return Score(accuracy, number(found.get("low")), number(found.get("high")))
-
 
 def mapping(value: Any) -> dict[str, Any]:
     """The value if it is a JSON object, else {}."""
@@ -176,6 +187,22 @@ def read_run(folder: Path) -> Run:
         run.info.update(mapping(json.loads((folder / "run.json").read_bytes())))
     except (OSError, ValueError):
         run.missing.append("run.json")
-    for when in ("before", "after"):
-        run.answers[when] = read_metrics(folder / "evaluation" / f"{when}.jsonl")
+    run.tasks.extend(_tasks(folder / "evaluation", run.info.get("evaluation")))
     return run
+
+
+def _tasks(folder: Path, told: Any) -> list[Evaluated]:
+    """Tasks that `run.json` names, and those of which there are answers only, under the names of their files."""
+    about = {
+        text(each["task"]): each for each in (told if isinstance(told, list) else ()) if mapping(each).get("task")
+    }
+    files = {path.stem for when in WHENS for path in (folder / when).glob("*.jsonl")}
+    known = {name.replace("/", "-"): name for name in about}
+    names = [*about, *sorted(files - known.keys())]
+    return [
+        Evaluated(
+            name, about.get(name, {}),
+            {when: read_metrics(folder / when / f"{name.replace('/', '-')}.jsonl") for when in WHENS},
+        )
+        for name in names
+    ]  # fmt: skip

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from .reading import Run, number, text
+from .reading import WHENS, Evaluated, number, text
 from .words import plural, points
 
 _SHOWN, _SAMPLES, _LONGEST = 12, 8, 20_000
@@ -21,6 +21,7 @@ class Response:
     Attributes:
         text: What the student wrote, whitespace as it was.
         right: Whether it was graded right, None if it was not graded.
+        reason: Why it is wrong, in a line.
         tokens: Its length, NaN if not known.
         finished: False if the length limit cut it.
         left_out: Characters that were cut from the middle of `text` to keep the page small.
@@ -31,12 +32,14 @@ class Response:
     tokens: float
     finished: bool
     left_out: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One problem: its text, the right answer, responses before and after training, by sample."""
+    """One problem of a task: its text, the right answer, responses before and after training, by sample."""
 
+    task: str
     problem: str
     prompt: str
     answer: str
@@ -95,11 +98,11 @@ def share(responses: list[Response]) -> float:
     return sum(graded) / len(graded) if graded else math.nan
 
 
-def cases(run: Run) -> list[Case]:
-    """Every problem that has a response, in the order of the files."""
-    responses: dict[str, dict[str, list[tuple[float, Response]]]] = {w: defaultdict(list) for w in ("before", "after")}
+def cases(task: Evaluated) -> list[Case]:
+    """Every problem of a task that has a response, in the order of the files."""
+    responses: dict[str, dict[str, list[tuple[float, Response]]]] = {w: defaultdict(list) for w in WHENS}
     about: dict[str, dict[str, Any]] = {}
-    for when, rows in run.answers.items():
+    for when, rows in task.answers.items():
         for row in rows:
             name = str(row.get("problem"))
             about.setdefault(name, row)
@@ -107,8 +110,8 @@ def cases(run: Run) -> list[Case]:
             responses[when][name].append((0 if math.isnan(sample) else sample, _response(row)))
     return [
         Case(
-            text(name), text(row.get("prompt")), text(row.get("answer")),
-            *([r for _, r in sorted(responses[w][name], key=lambda pair: pair[0])] for w in ("before", "after")),
+            text(task.name), text(name), text(row.get("prompt")), text(row.get("answer")),
+            *([r for _, r in sorted(responses[w][name], key=lambda pair: pair[0])] for w in WHENS),
         )
         for name, row in about.items()
     ]  # fmt: skip
@@ -128,12 +131,17 @@ def outcomes(every: list[Case]) -> Outcomes:
 
 
 def choose(every: list[Case]) -> list[Case]:
-    """At most 12 problems, the first of each kind in turn, so that a page never shows successes only."""
-    kinds = {kind: [case for case in every if case.kind == kind] for kind in ("better", "worse", "same", "one")}
+    """At most 12 problems, the first of each kind and task in turn, so that a page never shows successes only."""
+    tasks = dict.fromkeys(case.task for case in every)
+    queues = [
+        [case for case in every if (case.kind, case.task) == (kind, task)]
+        for kind in ("better", "worse", "same", "one")
+        for task in tasks
+    ]
     chosen: list[Case] = []
-    while len(chosen) < _SHOWN and any(kinds.values()):
-        chosen += [queue.pop(0) for queue in kinds.values() if queue]
-    return [Case(c.problem, c.prompt, c.answer, c.before[:_SAMPLES], c.after[:_SAMPLES]) for c in chosen[:_SHOWN]]
+    while len(chosen) < _SHOWN and any(queues):
+        chosen += [queue.pop(0) for queue in queues if queue]
+    return [replace(c, before=c.before[:_SAMPLES], after=c.after[:_SAMPLES]) for c in chosen[:_SHOWN]]
 
 
 def _response(row: dict[str, Any]) -> Response:
@@ -145,5 +153,5 @@ def _response(row: dict[str, Any]) -> Response:
     right = row.get("correct")
     return Response(
         written, right if isinstance(right, bool) else None, number(row.get("tokens")),
-        row.get("finished") is not False, left_out,
+        row.get("finished") is not False, left_out, "" if right is True else text(row.get("reason")),
     )  # fmt: skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..evaluation.scores import Score
-from .reading import Run, number, text
+from .reading import Evaluated, Run, number, text
 from .samples import Outcomes
 from .words import NOTHING, duration, figure, percent, plural
 
@@ -19,27 +20,52 @@ class Verdict:
     details: tuple[str, ...]
 
 
-def verdict(run: Run, outcomes: Outcomes) -> Verdict:
-    """Accuracy before and after if both were measured, else how the loss went."""
-    before, after = run.score("before"), run.score("after")
-    details = []
-    if before and after:
-        headline = f"Accuracy {_change(before, after)}: {_overlap(before, after)}."
-        details.append(outcomes.sentence)
-    elif before or after:
-        when, score = ("before", before) if before else ("after", after)
-        headline = f"Accuracy {when} training is {_ends(score)}."
-        details.append(
-            f"The {'trained' if before else 'untrained'} student was not evaluated: nothing to compare with."
-        )
+def verdict(run: Run, outcomes: Sequence[Outcomes]) -> Verdict:
+    """Accuracy before and after if both were measured, else how the loss went.
+
+    Args:
+        run: The run.
+        outcomes: What changed from problem to problem, for each of its tasks.
+    """
+    measured = [(t, o) for t, o in zip(run.tasks, outcomes, strict=True) if t.score("before") or t.score("after")]
+    if not measured:
+        unknown = "No evaluation was run, so whether answers got better is not known."
+        return Verdict(_loss(run), (unknown,))
+    if len(measured) == 1:
+        headline, *details = _sentences(*measured[0])
     else:
-        headline = _loss(run)
-        details.append("No evaluation was run, so whether answers got better is not known.")
-    if before or after:
-        details.append(_task(run))
-        if len(run.series("loss").finite):
-            details.append(_loss(run))
+        headline, details = _headline([task for task, _ in measured]), []
+        for task, outcome in measured:
+            first, *rest = _sentences(task, outcome)
+            details += [f"{text(task.name)}: {first[0].lower()}{first[1:]}", *rest]
+    if len(run.series("loss").finite):
+        details.append(_loss(run))
     return Verdict(headline, tuple(detail for detail in details if detail))
+
+
+def _sentences(task: Evaluated, outcomes: Outcomes) -> list[str]:
+    """What came of one task: the change first."""
+    before, after = task.score("before"), task.score("after")
+    if before and after:
+        return [f"Accuracy {_change(before, after)}: {_overlap(before, after)}.", outcomes.sentence, _about(task)]
+    when, score = ("before", before) if before else ("after", after)
+    alone = f"The {'trained' if before else 'untrained'} student was not evaluated: nothing to compare with."
+    return [f"Accuracy {when} training is {_ends(score)}.", alone, _about(task)]
+
+
+def _headline(tasks: Sequence[Evaluated]) -> str:
+    """On how many tasks accuracy changed by more than chance would explain."""
+    pairs = [(b, a) for t in tasks if (b := t.score("before")) and (a := t.score("after"))]
+    if not pairs:
+        return f"Accuracy was measured on {plural(len(tasks), 'task')}, but not before and after."
+    apart = [(b, a) for b, a in pairs if not b.overlaps(a)]  # without an interval nothing overlaps
+    apart = [(b, a) for b, a in apart if not math.isnan(b.low + b.high + a.low + a.high)]
+    rose = sum(a.accuracy > b.accuracy for b, a in apart)
+    fell = len(apart) - rose
+    parts = [f"rose on {rose}", f"fell on {fell}"] if fell else [f"rose on {rose}"]
+    unsure = len(pairs) - len(apart)
+    told = f"Accuracy {' and '.join(parts)} of {plural(len(pairs), 'task')}"
+    return f"{told}; on {unsure} the 95% intervals overlap or are not known." if unsure else f"{told}."
 
 
 def _change(before: Score, after: Score) -> str:
@@ -63,9 +89,9 @@ def _ends(score: Score | None) -> str:
     return f"{percent(score.accuracy)} [{100 * score.low:.1f},\u00a0{100 * score.high:.1f}]"
 
 
-def _task(run: Run) -> str:
-    about = run.evaluation
-    parts = [text(about["task"])] if about.get("task") else []
+def _about(task: Evaluated) -> str:
+    about = task.about
+    parts = [text(task.name) + (f" ({text(about['description'])})" if about.get("description") else "")]
     problems, samples, temperature = (number(about.get(k)) for k in ("problems", "samples", "temperature"))
     if not math.isnan(problems):
         parts.append(plural(int(problems), "problem"))
@@ -73,7 +99,7 @@ def _task(run: Run) -> str:
         parts.append(f"{plural(int(samples), 'sample')} each")
     if not math.isnan(temperature):
         parts.append(f"temperature {temperature:g}")
-    return f"Measured on: {', '.join(parts)}." if parts else ""
+    return f"Measured on: {', '.join(parts)}."
 
 
 def _loss(run: Run) -> str:

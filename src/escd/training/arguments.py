@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-import yaml
-from trl import ModelConfig, ScriptArguments, TrlParser
+from trl import ModelConfig, ScriptArguments
 
-from ..errors import ConfigError, EscdError
+from ..errors import ConfigError
+from ..evaluation.sampling import Sampling
+from ..flags import given_names, read_flags
 from ..objectives.base import suggest
 from .config import ESCDConfig
-from .loading import first_line
 
 QUICKSTART = "quickstart"
 
@@ -29,45 +26,52 @@ class DistillArguments(ScriptArguments):
         dataset_name: Hub id, or a local JSONL, JSON or Parquet file, with a `prompt` column (text or messages).
             `lab/math`, `lab/code` and `lab/science` generate problems of the embedded pair, `lab` the three in turn.
         lab_prompts: Number of prompts that these generate.
-        eval_task: Task to sample before and after training. `lab`: held-out arithmetic word problems.
-        eval_problems: Number of its problems.
-        eval_samples: Samples per problem at temperature 1.
-        eval_before_from: Folder of a run of the same student, task and seed, whose answers from before training are
+        eval_task: Tasks to sample before and after training: names of built-in tasks, or paths of YAML files that
+            describe tasks. `lab`: all of the lab.
+        eval_problems: Number of problems of each.
+        eval_samples: Samples per problem.
+        eval_temperature, eval_top_p, eval_top_k: Of their sampling.
+        eval_max_new_tokens: Length limit of their responses; by default `max_completion_length`.
+        eval_batch_size: Responses generated at once.
+        eval_before_from: Folder of a run of the same student, tasks and seed, whose answers from before training are
             taken over instead of being sampled again.
         torch_threads: CPU threads of each process. Models of under some ten million parameters run fastest with 1.
     """
 
     lab_prompts: int = field(default=4096, metadata={"help": "Number of prompts that the lab generates."})
-    eval_task: str | None = field(
-        default=None, metadata={"help": "Task to sample before and after training: `lab`, or none."}
+    eval_task: list[str] | None = field(
+        default=None,
+        metadata={"help": "Tasks to sample before and after training: names (`lab`: all of the lab) or YAML files."},
     )
-    eval_problems: int = field(default=200, metadata={"help": "Number of problems of the evaluation."})
-    eval_samples: int = field(default=4, metadata={"help": "Samples per problem, at temperature 1."})
+    eval_problems: int = field(default=200, metadata={"help": "Number of problems of each task."})
+    eval_samples: int = field(default=4, metadata={"help": "Samples per problem in the evaluation."})
+    eval_temperature: float = field(default=1.0, metadata={"help": "Temperature of the evaluation; 0 is greedy."})
+    eval_top_p: float = field(default=1.0, metadata={"help": "top_p of the evaluation; 1 is off."})
+    eval_top_k: int = field(default=0, metadata={"help": "top_k of the evaluation; 0 is off."})
+    eval_max_new_tokens: int | None = field(
+        default=None, metadata={"help": "Length limit in the evaluation. Default: max_completion_length."}
+    )
+    eval_batch_size: int = field(default=64, metadata={"help": "Responses generated at once in the evaluation."})
     eval_before_from: str | None = field(
         default=None,
-        metadata={"help": "Folder of a run of the same student, task and seed, to take its answers before training."},
+        metadata={"help": "Folder of a run of the same student, tasks and seed, to take its answers before training."},
     )
     torch_threads: int | None = field(
         default=None, metadata={"help": "CPU threads of each process; 1 is best for models of a few million weights."}
     )
 
     def __post_init__(self):
-        if self.eval_task not in (None, "lab"):
-            raise ConfigError(f"eval_task={self.eval_task!r} is unknown{suggest(self.eval_task, ['lab'])}")
-        for name in ("lab_prompts", "eval_problems", "eval_samples", "torch_threads"):
+        if isinstance(self.eval_task, str):
+            self.eval_task = [self.eval_task]
+        for name in ("lab_prompts", "eval_problems", "eval_batch_size", "torch_threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name}={value} must be at least 1")
-
-
-class _Parser(TrlParser):
-    """`TrlParser` whose complaints are `ConfigError`s that suggest the nearest flag."""
-
-    def error(self, message: str):  # type: ignore[override]
-        raise ConfigError(message)
-
-    def known_flags(self) -> list[str]:
-        return sorted({o for action in self._actions for o in action.option_strings if o.startswith("--")})
+        length = 1 if self.eval_max_new_tokens is None else self.eval_max_new_tokens
+        try:
+            Sampling(self.eval_samples, self.eval_temperature, self.eval_top_p, self.eval_top_k, length)
+        except ConfigError as error:
+            raise ConfigError(f"eval_{error}") from error
 
 
 @dataclass(frozen=True)
@@ -94,42 +98,16 @@ def parse(argv: Sequence[str], prog: str = "escd distill") -> Request:
     Raises:
         ConfigError: Unknown flag or key, a value of the wrong kind, an unreadable recipe.
     """
-    types: Any = (DistillArguments, ESCDConfig, ModelConfig)
-    parser = _Parser(types, prog=prog, allow_abbrev=False)
-    args = _split_equals(argv)
-    given = {a.lstrip("-").replace("-", "_") for a in args if a.startswith("-")}
-    if not given & {"config", "help", "h", "model_name_or_path", "teacher_model_name_or_path", "dataset_name"}:
-        args = ["--config", QUICKSTART, *args]
-    run, content = "run", {}
-    if args.count("--config") > 1:
-        raise ConfigError("--config is given twice; a run has one recipe")
-    if "--config" in args:
-        position = args.index("--config") + 1
-        if position >= len(args) or args[position].startswith("--"):
-            raise ConfigError("--config needs the path of a YAML recipe")
-        recipe = find_recipe(args[position])
-        content = _read_recipe(recipe, parser)
-        args[position] = str(recipe)
-        run = recipe.stem
-    try:
-        script, training, model = parser.parse_args_and_config(args)  # type: ignore[misc]
-    except EscdError:
-        raise
-    except (ValueError, TypeError, ImportError, OSError, RuntimeError) as error:
-        unknown = re.search(r"not used by the HfArgumentParser: \['([^']*)'", str(error))
-        if unknown:
-            word = unknown.group(1)
-            kind = "flag" if word.startswith("-") else "argument"
-            raise ConfigError(f"unknown {kind} {word!r}{suggest(word, parser.known_flags(), full=False)}") from error
-        raise ConfigError(first_line(error)) from error
+    if not given_names(argv) & {
+        "config", "help", "h", "model_name_or_path", "teacher_model_name_or_path", "dataset_name",
+    }:  # fmt: skip
+        argv = ["--config", QUICKSTART, *argv]
+    types = (DistillArguments, ESCDConfig, ModelConfig)
+    flags = read_flags(types, argv, prog, find_recipe, ESCDConfig._VALID_DICT_FIELDS)
+    script, training, model = flags.values
     _require_all(script, training, model)
-    named = "output_dir" in content or "output_dir" in given
-    return Request(script, training, model, run, training.output_dir if named else None)
-
-
-def _split_equals(argv: Sequence[str]) -> list[str]:
-    """`--flag=value` as two words, so that `--config=x.yaml` is seen too."""
-    return [word for arg in argv for word in (arg.split("=", 1) if re.match(r"--[\w-]+=", arg) else [arg])]
+    run = flags.config.stem if flags.config else "run"
+    return Request(script, training, model, run, training.output_dir if "output_dir" in flags.named else None)
 
 
 def _require_all(script: DistillArguments, training: ESCDConfig, model: ModelConfig) -> None:
@@ -172,72 +150,3 @@ def recipes(kind: str = "") -> dict[str, Path]:
     # In a checkout they lie at its root.
     folder = inside if inside.is_dir() else Path(__file__).parents[3] / "recipes"
     return {p.stem: p for p in sorted((folder / kind).glob("*.yaml"))}
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """A loader that does not let the second of two equal keys win in silence."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is there twice", node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-def read_mapping(path: Path, what: str) -> dict[Any, Any]:
-    """The content of a YAML file.
-
-    Args:
-        path: The file.
-        what: What a file of its kind is, for the message.
-
-    Raises:
-        ConfigError: It is not readable, no mapping, or has a key twice.
-    """
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
-    except (yaml.YAMLError, UnicodeDecodeError, OSError, TypeError) as error:
-        raise ConfigError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path}: {what}")
-    return content
-
-
-def _read_recipe(recipe: Path, parser: _Parser) -> dict[str, Any]:
-    """The content of a recipe, each value of a kind that its flag takes."""
-    content = read_mapping(recipe, "a recipe is a YAML mapping of flags to values")
-    actions = {action.dest: action for action in parser._actions if action.dest != "help"}
-    env = content.get("env", {})
-    if not isinstance(env, dict) or any(isinstance(v, (dict, list)) for v in env.values()):
-        raise ConfigError(f"{recipe}: env must be a mapping of environment variables to values")
-    for key, value in content.items():
-        if key == "env":
-            continue
-        if key not in actions:
-            raise ConfigError(f"{recipe}: unknown key {key!r}{suggest(str(key), sorted(actions), full=False)}")
-        if not _fits(parser, actions[key], value):
-            raise ConfigError(f"{recipe}: {key}: {value!r} is not a value for --{key}")
-    return content
-
-
-def _fits(parser: _Parser, action: Any, value: Any) -> bool:
-    """Whether a YAML value is one that the flag would take as text."""
-    if value is None:
-        return action.default is None
-    if isinstance(value, dict):
-        return action.dest in ESCDConfig._VALID_DICT_FIELDS
-    if isinstance(value, list):
-        return action.nargs == "+" and all(_fits_scalar(parser, action, v) for v in value)
-    return _fits_scalar(parser, action, value)
-
-
-def _fits_scalar(parser: _Parser, action: Any, value: Any) -> bool:
-    if isinstance(value, (dict, list)) or value is None:
-        return False
-    try:
-        converted = parser._get_value(action, str(value))
-    except argparse.ArgumentError:
-        return False
-    # YAML reads 1e-4 as text, which the flag turns into a number; a number is no text.
-    return not isinstance(converted, str) or isinstance(value, (str, bool)) or action.choices is not None

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from itertools import islice
 from typing import Any
 
-import datasets
 from datasets import Dataset, IterableDataset
 
 from .. import lab
-from ..errors import ConfigError, EscdError
+from ..datasets_by_name import load
+from ..errors import ConfigError, EscdError, first_line
 from ..objectives.base import suggest
 from .arguments import DistillArguments
-from .loading import first_line
 
 LAB = ("lab", *(f"lab/{task}" for task in lab.TASKS))
-_FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
 
 
 def load_prompts(script: DistillArguments, seed: int, completions: bool = False) -> Dataset | IterableDataset:
@@ -35,7 +32,10 @@ def load_prompts(script: DistillArguments, seed: int, completions: bool = False)
         return _lab_prompts(name, script.lab_prompts, seed)
     if name.startswith("lab/"):
         raise ConfigError(f"dataset {name!r} is unknown{suggest(name, LAB)}")
-    data = _load(name, script)
+    data = load(
+        name, script.dataset_config, script.dataset_train_split, split_flag="--dataset_train_split",
+        streaming=script.dataset_streaming,
+    )  # fmt: skip
     wanted = ["prompt", "completion"] if completions else ["prompt"]
     columns = data.column_names
     for column in wanted:
@@ -64,35 +64,6 @@ def _lab_prompts(name: str, n: int, seed: int) -> Dataset:
     each = [lab.problems(share, seed, task=task) for task in lab.TASKS if name in ("lab", f"lab/{task}")]
     in_turn = [problem for problems in zip(*each, strict=True) for problem in problems]
     return Dataset.from_list([{"prompt": p.prompt, "completion": p.solution} for p in in_turn[:n]])
-
-
-def _load(name: str, script: DistillArguments) -> Dataset | IterableDataset:
-    ending = os.path.splitext(name)[1].lower()
-    try:
-        if os.path.isfile(name):
-            if ending not in _FORMATS:
-                raise ConfigError(f"dataset {name!r}: a local file must end in {', '.join(_FORMATS)}")
-            if script.dataset_config or script.dataset_train_split != "train":
-                raise ConfigError(f"dataset {name!r}: a local file has no configurations and only the split 'train'")
-            if os.path.getsize(name) == 0:
-                raise ConfigError(f"dataset {name!r} is empty")
-            return datasets.load_dataset(
-                _FORMATS[ending], data_files=name, split="train", streaming=script.dataset_streaming
-            )
-        if ending in _FORMATS:
-            raise ConfigError(f"dataset {name!r}: there is no such file")
-        found = datasets.load_dataset(name, script.dataset_config, streaming=script.dataset_streaming)
-    except ConfigError:
-        raise
-    # The library raises many kinds for a file or hub id that it cannot read; all are about the user's dataset.
-    except Exception as error:
-        raise ConfigError(f"dataset {name!r} cannot be loaded: {first_line(error)}") from error
-    if script.dataset_train_split not in found:
-        raise ConfigError(
-            f"dataset {name!r} has no split {script.dataset_train_split!r}; set --dataset_train_split to one of "
-            f"{', '.join(map(str, found))}"
-        )
-    return found[script.dataset_train_split]
 
 
 def _check_prompt(prompt: Any, where: str) -> None:

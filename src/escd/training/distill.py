@@ -10,35 +10,32 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import datasets
 import torch
 import transformers
 from accelerate.utils import broadcast_object_list
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from trl import get_peft_config, get_quantization_config
 
-from .. import __version__, lab
+from .. import __version__, datasets_by_name
 from ..chat import render_prompt
-from ..errors import ConfigError, EscdError
-from ..evaluation.sampling import sample
-from ..evaluation.scores import Score, score
+from ..errors import ConfigError, EscdError, first_line
+from ..evaluation.run import evaluate
+from ..evaluation.scores import Score, Scores
+from ..evaluation.tasks import Task, load_tasks
 from ..files import write_whole
-from ..metrics_file import read_metrics
+from ..models import path_of
 from ..objectives.base import objective_class
 from ..report import write_report
 from .arguments import DistillArguments, Request, parse
 from .config import ESCDConfig, as_dict
 from .data import load_prompts
 from .folders import checkpoint_step, choose_output_dir, last_checkpoint, resume_value
-from .loading import first_line
 from .progress import CompactProgress, close_bars
 from .trainer import ESCDTrainer
-
-# Short names of the embedded pair, for recipes.
-_LAB = {"lab/teacher": lab.TEACHER_PATH, "lab/student": lab.STUDENT_PATH}
 
 
 def main(argv: Sequence[str]) -> None:
@@ -51,8 +48,7 @@ def main(argv: Sequence[str]) -> None:
     script, training = request.script, request.training
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     transformers.utils.logging.disable_progress_bar()
-    datasets.disable_progress_bars()
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # it logs tracebacks of errors that it also raises
+    datasets_by_name.quiet()
     if script.torch_threads:
         torch.set_num_threads(script.torch_threads)
     resume: Any = resume_value(training.resume_from_checkpoint)
@@ -65,11 +61,12 @@ def main(argv: Sequence[str]) -> None:
         resume = last_checkpoint(training.output_dir)
     from_dataset = objective_class(training.objective).source == "dataset"
     prompts = load_prompts(script, training.seed, completions=from_dataset)
+    tasks = load_tasks(script.eval_task or [], limit=script.eval_problems, seed=training.seed)
     keep = resume is not None or training.process_index > 0
     with _nothing_half_done(training.output_dir, keep) as progress:
         trainer = progress.trainer = _trainer(request, prompts)
         progress.start = checkpoint_step(resume) or 0 if resume else 0
-        _Run(trainer, script, training, prompts).run(resume)
+        _Run(trainer, script, training, prompts, tasks).run(resume)
 
 
 @dataclasses.dataclass
@@ -122,8 +119,11 @@ def _nothing_half_done(folder: str, keep: bool) -> Iterator[_Progress]:
 class _Run:
     """A trainer, the folder that it writes to, and what is told about it."""
 
-    def __init__(self, trainer: ESCDTrainer, script: DistillArguments, training: ESCDConfig, prompts: Any):
+    def __init__(
+        self, trainer: ESCDTrainer, script: DistillArguments, training: ESCDConfig, prompts: Any, tasks: list[Task]
+    ):
         self.trainer, self.script, self.training, self.prompts = trainer, script, training, prompts
+        self.tasks = tasks
         self.folder = Path(str(training.output_dir))
         self.main = trainer.is_world_process_zero()
         self.settings = {
@@ -139,7 +139,7 @@ class _Run:
         self.require_enough_prompts()
         self.require_templates()
         before = self.evaluate("before", keep=bool(resume))
-        self.describe(before, None)
+        self.describe(before, [])
         self.trainer.train(resume_from_checkpoint=resume)
         if not self.trainer.state.global_step:
             raise ConfigError("not one step was trained; raise --max_steps or --num_train_epochs")
@@ -192,58 +192,48 @@ class _Run:
             "dataset": self.script.dataset_name,
         }  # fmt: skip
 
-    def evaluate(self, when: str, keep: bool = False) -> Score | None:
-        """Sample the held-out problems of the evaluation task; a resumed run keeps the answers it has."""
-        if self.script.eval_task is None:
-            return None
-        path = self.folder / "evaluation" / f"{when}.jsonl"
-        if self.main and not (keep and path.is_file()):
-            source = self.script.eval_before_from if when == "before" else None
-            rows = self._taken_over(source) if source else self._sample(when)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, "".join(json.dumps(row) + "\n" for row in rows))
-        self.trainer.accelerator.wait_for_everyone()
-        verdicts: dict[int, list[bool]] = {}
-        for line in path.read_text().splitlines():
-            row = json.loads(line)
-            verdicts.setdefault(row["problem"], []).append(row["correct"])
-        return score(list(verdicts.values()))
+    def evaluate(self, when: str, keep: bool = False) -> list[Scores]:
+        """Sample the problems of every evaluation task; a resumed run keeps the answers it has."""
+        script, trainer, found = self.script, self.trainer, []
+        source = script.eval_before_from if when == "before" else None
+        if source and self.main:
+            self.take_over(source)
+        for task in self.tasks if self.main else ():
+            scores = evaluate(
+                trainer.accelerator.unwrap_model(trainer.model), trainer.processing_class, task,
+                self.folder / "evaluation" / when / f"{task.file_name}.jsonl", samples=script.eval_samples,
+                temperature=script.eval_temperature, top_p=script.eval_top_p, top_k=script.eval_top_k,
+                max_new_tokens=script.eval_max_new_tokens or self.training.max_completion_length,
+                batch_size=script.eval_batch_size, seed=self.training.seed,
+                description=f"Evaluating {when}: {task.name}", keep=keep or bool(source),
+                chat_template_kwargs=as_dict(trainer.chat_template_kwargs),
+            )  # fmt: skip
+            found.append(scores)
+        trainer.accelerator.wait_for_everyone()
+        return found
 
-    def _taken_over(self, source: str) -> list[dict[str, Any]]:
-        """Answers of the untrained student that another run has sampled."""
-        rows = read_metrics(Path(source) / "evaluation" / "before.jsonl")
-        expected = self.script.eval_problems * self.script.eval_samples
-        if len(rows) != expected:
-            raise ConfigError(f"--eval_before_from {source!r} holds {len(rows)} answers of this task, not {expected}")
-        return rows
+    def take_over(self, source: str) -> None:
+        """Copy the answers of the untrained student that another run has sampled; `evaluate` checks that they fit."""
+        answers, target = Path(source) / "evaluation" / "before", self.folder / "evaluation" / "before"
+        if not answers.is_dir():
+            raise ConfigError(f"--eval_before_from {source!r} holds no answers from before training")
+        if not target.is_dir():
+            shutil.copytree(answers, target)
 
-    def _sample(self, when: str) -> list[dict[str, Any]]:
-        problems = lab.problems(self.script.eval_problems, seed=self.training.seed, split="test")
-        found = sample(
-            self.trainer.accelerator.unwrap_model(self.trainer.model), self.trainer.processing_class,
-            [p.prompt for p in problems], self.script.eval_samples,
-            max_new_tokens=self.training.max_completion_length or 512, seed=self.training.seed,
-            description=f"Evaluating {when}",
-        )  # fmt: skip
-        return [
-            {
-                "problem": i, "sample": k, "prompt": problem.question, "response": s.text, "answer": problem.answer,
-                "correct": lab.grade(s.text, problem.answer), "tokens": s.tokens, "finished": s.finished,
-            }
-            for i, (problem, samples) in enumerate(zip(problems, found, strict=True))
-            for k, s in enumerate(samples)
-        ]  # fmt: skip
-
-    def describe(self, before: Score | None, after: Score | None) -> None:
+    def describe(self, before: list[Scores], after: list[Scores]) -> None:
         """Write `run.json`: what the report needs beyond the metrics."""
         if not self.main:
             return
         trainer, overlap = self.trainer, self.trainer.pair.overlap()
-        evaluation = before and {
-            "task": "arithmetic word problems, held out", "problems": self.script.eval_problems,
-            "samples": self.script.eval_samples, "temperature": 1.0, "before": dataclasses.asdict(before),
-            "after": after and dataclasses.asdict(after),
-        }  # fmt: skip
+        evaluation = [
+            {
+                "task": task.name, "description": task.description, "problems": first.problems,
+                "samples": first.samples, "temperature": self.script.eval_temperature,
+                "top_p": self.script.eval_top_p, "top_k": self.script.eval_top_k,
+                "before": _told(first), "after": _told(last),
+            }
+            for task, first, last in zip_longest(self.tasks, before, after)
+        ]  # fmt: skip
         content = {
             **self.identity(), "settings": self.settings, "version": __version__,
             "overlap": {
@@ -255,13 +245,14 @@ class _Run:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_whole(self.folder / "run.json", json.dumps(content, indent=1, default=str))
 
-    def tell(self, before: Score | None, after: Score | None, report: Path) -> None:
+    def tell(self, before: list[Scores], after: list[Scores], report: Path) -> None:
         """The last lines on the terminal."""
         lines = [""]
-        if before and after:
-            what = f"avg@{self.script.eval_samples} on {self.script.eval_problems} held-out problems, 95 % interval"
-            lines += [f"accuracy before   {_percent(before)}   ({what})", f"accuracy after    {_percent(after)}"]
-            if before.overlaps(after):
+        for task, first, last in zip(self.tasks, before, after, strict=True):
+            what = f"avg@{first.samples} on {first.problems} problems of {task.name}, 95 % interval"
+            lines += [f"accuracy before   {_percent(first.average)}   ({what})",
+                      f"accuracy after    {_percent(last.average)}"]  # fmt: skip
+            if first.average.overlaps(last.average):
                 lines.append("                  the intervals overlap: this run shows no certain change")
         lines += [f"student           {self.folder}", f"report            {report}"]
         print("\n".join(lines))
@@ -270,7 +261,7 @@ class _Run:
 def _trainer(request: Request, prompts: Any) -> ESCDTrainer:
     script, training, model = request.script, request.training, request.model
     names = str(model.model_name_or_path), str(training.teacher_model_name_or_path)
-    student, teacher = (_LAB.get(name, os.path.expanduser(name)) for name in names)
+    student, teacher = map(path_of, names)
     training.model_init_kwargs = {
         "revision": model.model_revision, "attn_implementation": model.attn_implementation, "dtype": model.dtype,
         **as_dict(training.model_init_kwargs),
@@ -306,6 +297,16 @@ def _changed(config: Any) -> dict[str, Any]:
         if value != default and isinstance(value, (str, int, float, bool, dict, list)) and not f.name.startswith("_"):
             out[f.name] = value
     return out
+
+
+def _told(scores: Scores | None) -> dict[str, Any] | None:
+    """Scores for `run.json`: avg@k with its interval, and pass@k."""
+    if scores is None:
+        return None
+    return {
+        **dataclasses.asdict(scores.average),
+        "pass_at": {k: dataclasses.asdict(s) for k, s in scores.pass_at.items()},
+    }
 
 
 def _percent(s: Score) -> str:

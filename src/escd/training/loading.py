@@ -1,50 +1,16 @@
-"""Models and tokenizers by path or hub id, with errors that name the path and the mend."""
+"""Whether a model can be taught or teach: what is checked when it is loaded."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from ..errors import ConfigError, StudentError, TeacherError, VocabError
+from ..errors import StudentError, TeacherError, VocabError
 from ..objectives.tiles import logits_of
 from ..teachers import Conversation
 from ..teachers.local import head_of, last_hidden
 from ..vocab import ByteVocab
-
-
-def check_path(name: str, who: str) -> None:
-    """Raise `ConfigError` for something that can only be a folder on this machine and is none.
-
-    Args:
-        name: Path or hub id.
-        who: "teacher" or "student", for the message.
-    """
-    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1
-    if looks_local and not os.path.isdir(os.path.expanduser(name)):
-        raise ConfigError(f"{who} {name!r}: there is no such folder")
-    if os.path.isdir(name) and not os.path.isfile(os.path.join(name, "config.json")):
-        raise ConfigError(f"{who} {name!r}: the folder holds no config.json, so it is no model")
-
-
-def load_tokenizer(name: str, who: str, **kwargs: Any) -> PreTrainedTokenizerBase:
-    """The fast tokenizer at a path or hub id.
-
-    Raises:
-        ConfigError: There is none.
-    """
-    check = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tokenizer.model")
-    if os.path.isdir(name) and not any(os.path.isfile(os.path.join(name, f)) for f in check):
-        raise ConfigError(
-            f"{who} {name!r} has no tokenizer (no tokenizer.json in the folder); save one there with "
-            "tokenizer.save_pretrained(...)"
-        )
-    try:
-        return AutoTokenizer.from_pretrained(name, **kwargs)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise ConfigError(f"cannot load a tokenizer for the {who} from {name!r}: {first_line(error)}") from error
 
 
 def check_head(model: Any, vocab: ByteVocab, who: str, name: str) -> None:
@@ -81,8 +47,3 @@ def check_head(model: Any, vocab: ByteVocab, who: str, name: str) -> None:
             f"{who} {name!r}: {type(model).__name__} changes its logits after the lm_head in a way that is not "
             f"supported (off by {float(off):.2g})"
         )
-
-
-def first_line(error: BaseException) -> str:
-    """The gist of a library's error."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

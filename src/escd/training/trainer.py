@@ -15,12 +15,13 @@ import torch
 from accelerate.logging import get_logger
 from accelerate.utils import is_peft_model
 from torch import Tensor
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl import DistillationTrainer
 
 from .. import align, objective
 from ..chat import Bridge, render_prompt, stop_warning
 from ..errors import AlignError, ConfigError, StudentError, TeacherError
+from ..models import check_path, load_model, load_tokenizer
 from ..objectives.rows import Rows
 from ..objectives.tiles import logits_of, tiled_losses
 from ..pair import TokenizerPair
@@ -29,7 +30,7 @@ from ..teachers.local import head_of, last_hidden
 from ..vocab import ByteVocab
 from .card import model_card
 from .config import ESCDConfig, as_dict
-from .loading import check_head, check_path, first_line, load_tokenizer
+from .loading import check_head
 from .metrics import NAMES, REASONS, Clock, MetricsFile, shares
 
 logger = get_logger(__name__)
@@ -119,16 +120,10 @@ class ESCDTrainer(DistillationTrainer):
     @staticmethod
     def _load_teacher(name: str, args: ESCDConfig) -> PreTrainedModel:
         kwargs = {
-            "dtype": "auto",
-            "trust_remote_code": args.trust_remote_code,
+            "dtype": "auto", "trust_remote_code": args.trust_remote_code, "revision": args.teacher_model_revision,
             **as_dict(args.teacher_model_init_kwargs),
-        }
-        if args.teacher_model_revision is not None:
-            kwargs.setdefault("revision", args.teacher_model_revision)
-        try:
-            return AutoModelForCausalLM.from_pretrained(name, **kwargs)
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot load the teacher from {name!r}: {first_line(error)}") from error
+        }  # fmt: skip
+        return load_model(name, "teacher", **kwargs)
 
     def _prepare_vocabularies(self, teacher_model: PreTrainedModel) -> None:
         student, args = self.accelerator.unwrap_model(self.model), self.args

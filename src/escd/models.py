@@ -1,0 +1,72 @@
+"""Models and tokenizers by path, hub id or name in the lab, with errors that name the path and the mend."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from . import lab
+from .errors import ConfigError, first_line
+
+_LAB = {"lab/teacher": lab.TEACHER_PATH, "lab/student": lab.STUDENT_PATH}
+
+
+def path_of(name: str) -> str:
+    """Where a model lies: the folder of one of the lab, a path with `~` resolved, or a hub id as it is."""
+    return _LAB.get(name, os.path.expanduser(name))
+
+
+def check_path(name: str, who: str, adapters: bool = False) -> None:
+    """Raise `ConfigError` for something that can only be a folder on this machine and is none.
+
+    Args:
+        name: Path or hub id.
+        who: "teacher", "student" or "model", for the message.
+        adapters: Whether a folder of PEFT adapters will do.
+    """
+    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1
+    if looks_local and not os.path.isdir(os.path.expanduser(name)):
+        raise ConfigError(f"{who} {name!r}: there is no such folder")
+    configs = ("config.json", *(["adapter_config.json"] if adapters else []))
+    if os.path.isdir(name) and not any(os.path.isfile(os.path.join(name, c)) for c in configs):
+        raise ConfigError(f"{who} {name!r}: the folder holds no config.json, so it is no model")
+
+
+def load_tokenizer(name: str, who: str, **kwargs: Any) -> PreTrainedTokenizerBase:
+    """The fast tokenizer at a path or hub id.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    check = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tokenizer.model")
+    if os.path.isdir(name) and not any(os.path.isfile(os.path.join(name, f)) for f in check):
+        raise ConfigError(
+            f"{who} {name!r} has no tokenizer (no tokenizer.json in the folder); save one there with "
+            "tokenizer.save_pretrained(...)"
+        )
+    try:
+        return AutoTokenizer.from_pretrained(name, **kwargs)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise ConfigError(f"cannot load a tokenizer for the {who} from {name!r}: {first_line(error)}") from error
+
+
+def load_model(name: str, who: str, **kwargs: Any) -> PreTrainedModel:
+    """The causal LM at a path or hub id; a folder of PEFT adapters is loaded onto its base model.
+
+    Args:
+        name: Path or hub id.
+        who: "teacher" or "model", for the message.
+        **kwargs: For `from_pretrained`; those that are None are left out.
+
+    Raises:
+        ConfigError: It cannot be loaded.
+    """
+    given = {key: value for key, value in kwargs.items() if value is not None}
+    try:
+        return AutoModelForCausalLM.from_pretrained(name, **given)
+    # Weights that are cut off or do not fit, options that the class does not know, modules that are not installed.
+    except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError, SafetensorError) as error:
+        raise ConfigError(f"cannot load the {who} from {name!r}: {first_line(error)}") from error
