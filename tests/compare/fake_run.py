@@ -32,10 +32,11 @@ def main(argv):
     if what == "early":
         print("escd: error: distill: no such model")
         return 2
-    (folder / "evaluation").mkdir(parents=True, exist_ok=True)
-    before = folder / "evaluation" / "before.jsonl"
+    before, after = (folder / "evaluation" / when / "lab.jsonl" for when in ("before", "after"))
+    before.parent.mkdir(parents=True, exist_ok=True)
+    after.parent.mkdir(exist_ok=True)
     if source:
-        before.write_text((Path(source) / "evaluation" / "before.jsonl").read_text())
+        before.write_text((Path(source) / "evaluation" / "before" / "lab.jsonl").read_text())
     elif not before.is_file():
         before.write_text(answers(seed, 0.25))
     describe(folder, recipe, {"accuracy": 0.25}, None)
@@ -56,7 +57,7 @@ def main(argv):
         checkpoint.mkdir()
         for file in ("trainer_state.json", "optimizer.pt", "scheduler.pt"):
             (checkpoint / file).touch()
-    (folder / "evaluation" / "after.jsonl").write_text(answers(seed, 0.75 if recipe["completion"] == "set" else 0.5))
+    after.write_text(answers(seed, 0.75 if recipe["completion"] == "set" else 0.5))
     describe(folder, recipe, {"accuracy": 0.25}, {"accuracy": 0.5})
     (folder / "report.html").write_text("a report")
     return 0
@@ -73,9 +74,8 @@ def answers(seed, share):
 
 
 def describe(folder, recipe, before, after):
-    evaluation = {"task": "a task", "before": before, "after": after}
-    info = {"settings": {"eval_task": recipe["eval_task"]}, "evaluation": evaluation}
-    (folder / "run.json").write_text(json.dumps(info))
+    evaluation = [{"task": recipe["eval_task"], "before": before, "after": after}]
+    (folder / "run.json").write_text(json.dumps({"evaluation": evaluation}))
 
 
 if __name__ == "__main__":

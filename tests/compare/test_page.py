@@ -28,18 +28,18 @@ def fill(plan, shares, steps=40, problems=50):
         arm, rng = run.arm, np.random.default_rng([run.seed, *run.arm.encode()])
         for folder, chance, files in ((run.folder, shares[arm], ("before", "after")),
                                       (plan.folder / "base" / f"seed-{run.seed}", 0.3, ("before",))):  # fmt: skip
-            (folder / "evaluation").mkdir(parents=True, exist_ok=True)
             for when in files:
+                (folder / "evaluation" / when).mkdir(parents=True, exist_ok=True)
                 luck = np.random.default_rng(run.seed).random((problems, 4))
                 rows = [
                     {"problem": i, "sample": k, "prompt": f"{i}", "response": "", "answer": "", "tokens": 30,
                      "correct": bool(luck[i, k] < (0.3 if when == "before" else chance)), "finished": True}
                     for i in range(problems) for k in range(4)
                 ]  # fmt: skip
-                (folder / "evaluation" / f"{when}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-            evaluation = {"before": {"accuracy": 0.3}, "after": {"accuracy": chance}}
-            info = {"settings": {"eval_task": "lab"}, "evaluation": evaluation}
-            (folder / "run.json").write_text(json.dumps(info))
+                text = "".join(json.dumps(r) + "\n" for r in rows)
+                (folder / "evaluation" / when / "lab.jsonl").write_text(text)
+            evaluation = [{"task": "lab", "before": {"accuracy": 0.3}, "after": {"accuracy": chance}}]
+            (folder / "run.json").write_text(json.dumps({"evaluation": evaluation}))
         if (run.arm, run.seed) != ("escd", 1):
             (run.folder / "report.html").write_text("a report")
         with (run.folder / "metrics.jsonl").open("w") as file:

@@ -51,7 +51,7 @@ def test_everything_is_run_once_and_the_base_student_once_per_seed(recipe, capsy
     # The reference goes first and evaluates the base student; the other arm takes its answers over.
     assert {tuple(rest) for name, *rest in done if name.startswith("escd/")} == {("new",)}
     assert {tuple(rest) for name, *rest in done if name.startswith("escd-none")} == {("new", "taken")}
-    assert (recipe.work / "out" / "base" / "seed-2" / "evaluation" / "before.jsonl").is_file()
+    assert (recipe.work / "out" / "base" / "seed-2" / "evaluation" / "before" / "lab.jsonl").is_file()
     rows = table(recipe.work)
     assert [float(rows[arm]["accuracy"]) for arm in ("base student", "escd", "escd-none")] == [0.25, 0.75, 0.5]
     assert float(rows["escd-none"]["difference"]) == -0.25

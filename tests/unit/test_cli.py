@@ -55,7 +55,7 @@ def test_unknown_flag(run):
 
 
 def test_answers_that_cannot_be_taken_over(run, tmp_path):
-    fails(run, eval_task="lab", eval_before_from=tmp_path / "nowhere", says=["--eval_before_from", "0 answers"])
+    fails(run, eval_task="lab", eval_before_from=tmp_path / "nowhere", says=["--eval_before_from", "no answers"])
 
 
 def test_wrong_values(run):
@@ -203,7 +203,7 @@ def test_the_installed_command(tmp_path):
         cwd=tmp_path,
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("escd: error: distill: --config 'nowhere.yaml'")
+    assert done.stderr.startswith("escd: error: distill: recipe 'nowhere.yaml'")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import lab
+from ...lab.tasks import TaskName
 from .base import Question, Task
 
 PROBLEMS = 200
@@ -27,7 +28,7 @@ def lab_task(name: str, limit: int | None, seed: int) -> Task:
         limit: Number of problems, 200 by default.
         seed: Of their generator.
     """
-    task = next(t for t in lab.TASKS if name == f"lab/{t}")
+    task: TaskName = next(t for t in lab.TASKS if name == f"lab/{t}")
     questions = []
     for number, problem in enumerate(lab.problems(limit or PROBLEMS, seed=seed, split="test", task=task)):
         record: dict[str, Any] = {"answer": problem.answer}
