@@ -267,6 +267,9 @@ def test_tokenizers_differ_as_real_ones_do(tokenizers):
     assert len(pieces(student, " stickers")) > 1
     assert pieces(student, " How many") == [" How many"]
     assert pieces(teacher, " How many") == [" How", " many"]
+    code = "def fold_level(x):\n    return x <= 3"
+    assert pieces(teacher, code)[-6:] == ["_level", "(x", "):\n    return", " x", " <=", " 3"]
+    assert pieces(student, code)[-8:] == ["):", "\n    ", "return", " x", " ", "<", "=", " 3"]
 
 
 # --- training texts ---------------------------------------------------------------------------

@@ -1,10 +1,14 @@
 """Make the embedded pair again: ``python -m escd.lab.build [--out FOLDER]``.
 
-Trains both tokenizers, the teacher and the student from seeded random stories, writes the two
-checkpoint folders and prints their accuracies on held-out problems. With one thread it takes about
-16 minutes on a busy two-core machine (teacher 10, student 6), about 10 on an idle one. The
-tokenizers come out the same everywhere, the weights on the same machine with the same number of
-threads; elsewhere rounding makes them differ, and the accuracies agree within sampling error.
+Trains both tokenizers, the teacher and the student from seeded random problems of all tasks, writes
+the two checkpoint folders and prints their accuracies on held-out problems. With one thread the
+teacher takes about 19 minutes of CPU time and the student 16; ``--only`` builds one of them, so that
+two processes share the work. The tokenizers come out the same everywhere, the weights on the same
+machine with the same number of threads; elsewhere rounding makes them differ, and the accuracies
+agree within sampling error.
+
+On 250 held-out problems of each task (math, code, science), greedy: teacher 100.0, 100.0, 99.6 %,
+student 98.4, 91.2, 92.0 %; avg@4: teacher 99.9, 98.8, 96.6 %, student 32.3, 28.2, 38.0 %.
 """
 
 import argparse

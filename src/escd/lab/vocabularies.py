@@ -1,8 +1,8 @@
 """The two byte-level BPE tokenizers of the lab, built to differ as real ones do.
 
-The teacher has whole words, numbers of two digits and ``".\\n\\n"`` as one token; the student has
-word pieces, single digits, and the full stop apart from the line breaks. Only the student has
-``" How many"`` as one token. Both contain all 256 bytes.
+The teacher has whole words, numbers of two digits, and ``".\\n\\n"`` and ``"):\\n    return"`` as one
+token each; the student has word pieces, single digits, and stops and colons apart from the line
+breaks. Only the student has ``" How many"`` as one token. Both contain all 256 bytes.
 """
 
 from collections.abc import Iterable
