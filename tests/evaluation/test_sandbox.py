@@ -56,6 +56,7 @@ from concurrent.futures import ThreadPoolExecutor
 @dataclasses.dataclass
 class Point: x: int
 async def main(): return await asyncio.to_thread(lambda: Point(4))
+zoneinfo.ZoneInfo("Europe/Berlin") if zoneinfo.available_timezones() else None
 print(asyncio.run(main()), sum(ThreadPoolExecutor(8).map(int, "123")))
 with tempfile.TemporaryFile() as f: print(f.write(b"ab"))
 open("/tmp/x", "w").write("y"); print(open("x").read())
@@ -81,6 +82,8 @@ def test_files_lie_in_the_folder_of_the_program():
 def test_exceptions_are_named():
     assert run_python("import nowhere").reason == "exception: ModuleNotFoundError: No module named 'nowhere'"
     assert run_python("x = (").reason == "exception: SyntaxError: '(' was never closed"
+    assert run_python("def f(): raise ValueError('a\\nb')\nf()").reason == "exception: ValueError: a"
+    assert run_python("try: 1 / 0\nexcept Exception as e: raise KeyError(3) from e").reason == "exception: KeyError: 3"
     assert "program.py" in run_python("1 / 0").stderr
     assert "inside" not in run_python("1 / 0").stderr
 
@@ -285,7 +288,7 @@ for _ in range(10**6): x, y = [x], [y]
 x == y
 """
     outcome = attempt(source, Limits(cpu=10, wall=60))
-    assert outcome.reason in ("crash: SIGSEGV", "memory limit", "exception: RecursionError: Stack overflow")
+    assert outcome.reason.startswith(("crash: SIGSEGV", "memory limit", "exception: RecursionError"))
 
 
 # --- output and files -------------------------------------------------------------------------
@@ -343,12 +346,12 @@ def test_many_files():
     + [f"/python/{sys.platlibdir}/python3.{sys.version_info[1]}/{name}" for name in ("os.py", "x", "site-packages/x")],
 )
 def test_no_writing_elsewhere(path):
-    before = Path("/python").exists() or Path(path).exists()
+    before = os.path.exists("/python") or os.path.exists(path)
     refused(f"open({path!r}, 'wb')")
     if not path.startswith("/tmp/"):  # a name of the program's own folder
         refused(f"os.makedirs({path!r} + '/y')")
     refused(f"os.symlink('/etc', {path!r})")
-    assert (Path("/python").exists() or Path(path).exists()) == before
+    assert (os.path.exists("/python") or os.path.exists(path)) == before
 
 
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/urandom", "/work/../../../x", "/python/bin/python3"])
@@ -368,7 +371,7 @@ for path in ({str(secret)!r}, '/etc/passwd', '/etc/shadow', '/etc/hostname', '/r
              {str(Path(escd.__file__))!r}, {os.getcwd()!r}, {sys.prefix!r}, '/proc', '/proc/1/environ', '/sys', '/run',
              '/proc/{os.getpid()}/environ', '/var', '/boot', '/dev/mem', '/dev/tty', '/dev/shm', '/usr/bin'):
     print(path) if os.path.exists(path) else None
-print({{k for k in os.environ}} - {{'HOME', 'TMPDIR', 'LANG', 'PYTHONHASHSEED', 'LD_LIBRARY_PATH', 'PWD'}})
+print({{*os.environ}} - {{'HOME', 'TMPDIR', 'LANG', 'PYTHONHASHSEED', 'LD_LIBRARY_PATH', 'PYTHONTZPATH', 'PWD'}})
 libraries = os.path.dirname(os.__file__)
 print([os.listdir(f'{{libraries}}/{{n}}') for n in os.listdir(libraries) if n.endswith('-packages')])
 print(os.uname().nodename, sorted(int(n) for n in range(3, 1000) if not closed(n)))
