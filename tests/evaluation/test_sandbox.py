@@ -2,7 +2,9 @@
 
 import os
 import platform
+import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -15,6 +17,8 @@ from sandboxed import SHORT, need_sandbox
 import escd
 from escd.errors import ConfigError
 from escd.evaluation.sandbox import Limits, run_python
+
+PYTHON = "/python/bin/python3"
 
 
 @pytest.fixture(autouse=True)
@@ -150,8 +154,7 @@ def test_endless_waiting_ends(source):
 
 def test_nothing_survives_the_run():
     token = f"escd-{os.getpid()}-{time.time_ns()}"
-    path = "/python/bin/python3"
-    source = f"import os; os.execv('{path}', ['{path}', '-c', 'import time; time.sleep(1e6)', '{token}'])"
+    source = f"import os; os.execv('{PYTHON}', ['{PYTHON}', '-c', 'import time; time.sleep(1e6)', '{token}'])"
     seen = []
 
     def watch():
@@ -166,6 +169,25 @@ def test_nothing_survives_the_run():
     watcher.join()
     assert seen
     assert not running(token)
+
+
+@pytest.mark.parametrize("end", ["kill", "interrupt"])
+def test_nothing_survives_the_end_of_this_process(end):
+    token = f"escd-{os.getpid()}-{time.time_ns()}"
+    program = f"import os; os.execv('{PYTHON}', ['{PYTHON}', '-c', 'import time; time.sleep(1e6)', '{token}'])"
+    ours = f"from escd.evaluation.sandbox import *; run_python({program!r}, limits=Limits(wall=60))"
+    process = subprocess.Popen([sys.executable, "-c", ours], stderr=subprocess.DEVNULL)
+    wait(lambda: len(running(token)) > 1)  # ours has it among its arguments too
+    process.send_signal(signal.SIGKILL if end == "kill" else signal.SIGINT)
+    process.wait()
+    wait(lambda: not running(token))
+
+
+def wait(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def running(token):
@@ -272,6 +294,7 @@ def test_memory_hog(source):
         "libc.shmget(0, 1 << 20, 0o1600)",
         "libc.mq_open(b'/x', 0o102, 0o600, None)",
         "os.setxattr('/work', 'user.x', b'y')",
+        "__import__('socket').socketpair()[0].setsockopt(1, 7, 1 << 24)",
         "libc.mlock(ctypes.create_string_buffer(1 << 16), 1 << 16)",
     ],
 )
@@ -437,6 +460,9 @@ for attack in (lambda: socket.create_connection(('127.0.0.1', {port})), lambda: 
         "libc.syscall(321, 0, 0, 0)",
         "libc.syscall(425, 8, ctypes.create_string_buffer(256))",
         "libc.syscall(462)",
+        "__import__('socket').socketpair(30)",
+        "os.sync() or libc.syncfs(0)",
+        "libc.inotify_init1(0)",
         "os.setuid(0)",
         "libc.setresuid(0, 0, 0)",
         "libc.personality(0)",
