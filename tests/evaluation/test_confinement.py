@@ -62,6 +62,7 @@ def test_unknown_choices_and_limits_are_refused(monkeypatch):
 
 def test_a_sandbox_that_falls_is_no_verdict(monkeypatch):
     need_sandbox()
+    run_python("")  # the trial is over
     monkeypatch.setattr(box, "_FLAGS", ("--no-such-flag",))
     for run in (lambda: run_python("print(1)"), lambda: grade_functions("f = len", "assert f('')", entry_point="f")):
         with pytest.raises(SandboxError, match=r"a sandbox did not start \(exit code 2\)"):

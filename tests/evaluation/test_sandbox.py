@@ -2,7 +2,9 @@
 
 import os
 import platform
+import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -15,6 +17,8 @@ from sandboxed import SHORT, need_sandbox
 import escd
 from escd.errors import ConfigError
 from escd.evaluation.sandbox import Limits, run_python
+
+PYTHON = "/python/bin/python3"
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +60,7 @@ from concurrent.futures import ThreadPoolExecutor
 @dataclasses.dataclass
 class Point: x: int
 async def main(): return await asyncio.to_thread(lambda: Point(4))
+zoneinfo.ZoneInfo("Europe/Berlin") if zoneinfo.available_timezones() else None
 print(asyncio.run(main()), sum(ThreadPoolExecutor(8).map(int, "123")))
 with tempfile.TemporaryFile() as f: print(f.write(b"ab"))
 open("/tmp/x", "w").write("y"); print(open("x").read())
@@ -81,6 +86,8 @@ def test_files_lie_in_the_folder_of_the_program():
 def test_exceptions_are_named():
     assert run_python("import nowhere").reason == "exception: ModuleNotFoundError: No module named 'nowhere'"
     assert run_python("x = (").reason == "exception: SyntaxError: '(' was never closed"
+    assert run_python("def f(): raise ValueError('a\\nb')\nf()").reason == "exception: ValueError: a"
+    assert run_python("try: 1 / 0\nexcept Exception as e: raise KeyError(3) from e").reason == "exception: KeyError: 3"
     assert "program.py" in run_python("1 / 0").stderr
     assert "inside" not in run_python("1 / 0").stderr
 
@@ -147,8 +154,7 @@ def test_endless_waiting_ends(source):
 
 def test_nothing_survives_the_run():
     token = f"escd-{os.getpid()}-{time.time_ns()}"
-    path = "/python/bin/python3"
-    source = f"import os; os.execv('{path}', ['{path}', '-c', 'import time; time.sleep(1e6)', '{token}'])"
+    source = f"import os; os.execv('{PYTHON}', ['{PYTHON}', '-c', 'import time; time.sleep(1e6)', '{token}'])"
     seen = []
 
     def watch():
@@ -163,6 +169,25 @@ def test_nothing_survives_the_run():
     watcher.join()
     assert seen
     assert not running(token)
+
+
+@pytest.mark.parametrize("end", ["kill", "interrupt"])
+def test_nothing_survives_the_end_of_this_process(end):
+    token = f"escd-{os.getpid()}-{time.time_ns()}"
+    program = f"import os; os.execv('{PYTHON}', ['{PYTHON}', '-c', 'import time; time.sleep(1e6)', '{token}'])"
+    ours = f"from escd.evaluation.sandbox import *; run_python({program!r}, limits=Limits(wall=60))"
+    process = subprocess.Popen([sys.executable, "-c", ours], stderr=subprocess.DEVNULL)
+    wait(lambda: len(running(token)) > 1)  # ours has it among its arguments too
+    process.send_signal(signal.SIGKILL if end == "kill" else signal.SIGINT)
+    process.wait()
+    wait(lambda: not running(token))
+
+
+def wait(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def running(token):
@@ -269,6 +294,7 @@ def test_memory_hog(source):
         "libc.shmget(0, 1 << 20, 0o1600)",
         "libc.mq_open(b'/x', 0o102, 0o600, None)",
         "os.setxattr('/work', 'user.x', b'y')",
+        "__import__('socket').socketpair()[0].setsockopt(1, 7, 1 << 24)",
         "libc.mlock(ctypes.create_string_buffer(1 << 16), 1 << 16)",
     ],
 )
@@ -285,7 +311,7 @@ for _ in range(10**6): x, y = [x], [y]
 x == y
 """
     outcome = attempt(source, Limits(cpu=10, wall=60))
-    assert outcome.reason in ("crash: SIGSEGV", "memory limit", "exception: RecursionError: Stack overflow")
+    assert outcome.reason.startswith(("crash: SIGSEGV", "memory limit", "exception: RecursionError"))
 
 
 # --- output and files -------------------------------------------------------------------------
@@ -343,12 +369,12 @@ def test_many_files():
     + [f"/python/{sys.platlibdir}/python3.{sys.version_info[1]}/{name}" for name in ("os.py", "x", "site-packages/x")],
 )
 def test_no_writing_elsewhere(path):
-    before = Path("/python").exists() or Path(path).exists()
+    before = os.path.exists("/python") or os.path.exists(path)
     refused(f"open({path!r}, 'wb')")
     if not path.startswith("/tmp/"):  # a name of the program's own folder
         refused(f"os.makedirs({path!r} + '/y')")
     refused(f"os.symlink('/etc', {path!r})")
-    assert (Path("/python").exists() or Path(path).exists()) == before
+    assert (os.path.exists("/python") or os.path.exists(path)) == before
 
 
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/urandom", "/work/../../../x", "/python/bin/python3"])
@@ -368,7 +394,7 @@ for path in ({str(secret)!r}, '/etc/passwd', '/etc/shadow', '/etc/hostname', '/r
              {str(Path(escd.__file__))!r}, {os.getcwd()!r}, {sys.prefix!r}, '/proc', '/proc/1/environ', '/sys', '/run',
              '/proc/{os.getpid()}/environ', '/var', '/boot', '/dev/mem', '/dev/tty', '/dev/shm', '/usr/bin'):
     print(path) if os.path.exists(path) else None
-print({{k for k in os.environ}} - {{'HOME', 'TMPDIR', 'LANG', 'PYTHONHASHSEED', 'LD_LIBRARY_PATH', 'PWD'}})
+print({{*os.environ}} - {{'HOME', 'TMPDIR', 'LANG', 'PYTHONHASHSEED', 'LD_LIBRARY_PATH', 'PYTHONTZPATH', 'PWD'}})
 libraries = os.path.dirname(os.__file__)
 print([os.listdir(f'{{libraries}}/{{n}}') for n in os.listdir(libraries) if n.endswith('-packages')])
 print(os.uname().nodename, sorted(int(n) for n in range(3, 1000) if not closed(n)))
@@ -434,6 +460,9 @@ for attack in (lambda: socket.create_connection(('127.0.0.1', {port})), lambda: 
         "libc.syscall(321, 0, 0, 0)",
         "libc.syscall(425, 8, ctypes.create_string_buffer(256))",
         "libc.syscall(462)",
+        "__import__('socket').socketpair(30)",
+        "os.sync() or libc.syncfs(0)",
+        "libc.inotify_init1(0)",
         "os.setuid(0)",
         "libc.setresuid(0, 0, 0)",
         "libc.personality(0)",

@@ -15,6 +15,20 @@ class Yes:
     def __getitem__(self, i): return self
 """
 
+# An object that is what it is asked for.
+CONTRADICTION = """
+class f:
+    turn = 0
+    def __init__(self, x): self.x = x
+    def __len__(self): return 2
+    def __bool__(self): return True
+    def __getitem__(self, i): return 0
+    def __next__(self): return 0
+    def __iter__(self):
+        f.turn += 1
+        return iter(self.x if f.turn == 1 else [])
+"""
+
 TRICKS = {
     # ends before the checks
     "exit": "import os; os._exit(0)",
@@ -196,6 +210,13 @@ INVITATIONS = [
     ("import os\ndef f(x): os._exit(0)", "try: f(1)\nexcept BaseException: pass"),
     ("def f(x): a = []; a.append(a); return a", "try: f(1)\nexcept: pass"),
     ("def f(x): return 'x' * 10**8", "try: f(1)\nexcept: pass"),
+    # An object has one length, one order, one truth.
+    (CONTRADICTION, "r = f([2, 1])\nassert len(r) == 2 and all(a == b for a, b in zip(r, [1, 2]))"),
+    (CONTRADICTION, "r = f([2, 1])\nassert r and all(a == b for a, b in zip(r, [1, 2]))"),
+    (CONTRADICTION, "r = f([2, 1])\nassert sorted(r) == [1, 2] and all(a < b for a, b in zip(r, list(r)[1:]))"),
+    (CONTRADICTION, "r = f([2, 1])\nassert sorted(r) == [1, 2] and r[0] <= r[1]"),
+    (CONTRADICTION, "r = f([2, 1])\nassert sorted(r) == [1, 2] and next(r) <= next(r)"),
+    ("def f(x): return iter(x)", "r = f([2, 1])\nassert sorted(r) == [1, 2] and all(a < b for a, b in zip(r, r))"),
     # Nothing of the program's is equal to anything, or ordered, or a number.
     (ALWAYS + "f = Yes()", "assert f == 3 or 3 == f or f in [3]"),
     (ALWAYS + "f = Yes()", "assert f.value == 3"),

@@ -188,12 +188,15 @@ def grade_stdio(program: str, cases: Sequence[tuple[str, str]], *, limits: Limit
 
 def _difference(printed: str, expected: str) -> str:
     """The first line that differs; empty for none."""
-    found, wanted = printed.strip().split("\n"), expected.strip().split("\n")
+    wanted = expected.strip().split("\n")
+    found = printed.strip().split("\n", len(wanted))
     for number, (line, target) in enumerate(zip(found, wanted, strict=False), 1):
         words, targets = line.split(), target.split()
         if len(words) != len(targets) or not all(map(_same_word, words, targets)):
             return one_line(f"line {number} is {line.strip()[:60]!r}, not {target.strip()[:60]!r}")
-    return "" if len(found) == len(wanted) else f"{len(found)} lines, not {len(wanted)}"
+    if len(found) == len(wanted):
+        return ""
+    return f"{len(found) if len(found) < len(wanted) else 'more'} lines, not {len(wanted)}"
 
 
 def _same_word(word: str, target: str) -> bool:

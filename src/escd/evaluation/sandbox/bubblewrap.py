@@ -118,7 +118,7 @@ def _mounts() -> tuple[str, ...]:
     """Environment and read-only files; no /proc, no terminal, no shared memory."""
     seen = runtime()
     arguments = ["--clearenv"]
-    for name, value in (environment(WORK) | {"LD_LIBRARY_PATH": seen.libraries}).items():
+    for name, value in (environment(WORK) | seen.environment).items():
         arguments += ["--setenv", name, value]
     devices = ("/dev/null", "/dev/urandom")
     # Made on the way to a mount, a folder would be open to root alone.

@@ -44,7 +44,18 @@ def end_reason(code: int, seconds: float, limits: Limits) -> str:
 
 def script_reason(code: int, stderr: str, seconds: float, limits: Limits) -> str:
     """`end_reason`, with the exception that a traceback ends in."""
-    if (code == 1 and "Traceback (most recent call last):" in stderr) or "SyntaxError:" in stderr:
-        last = one_line(stderr.rstrip().rpartition("\n")[2])
-        return "memory limit" if last.split(":")[0] == "MemoryError" else f"exception: {last}"
-    return end_reason(code, seconds, limits)
+    said = _exception(stderr) if code == 1 else ""
+    if not said:
+        return end_reason(code, seconds, limits)
+    return "memory limit" if said.split(":")[0] == "MemoryError" else f"exception: {one_line(said)}"
+
+
+def _exception(stderr: str) -> str:
+    """The line after the frames of the last traceback; the message may have more lines."""
+    found, frames = "", False
+    for line in stderr[-20_000:].splitlines():
+        if line.startswith("  File "):
+            frames = True
+        elif (frames and line and not line.startswith(" ")) or line == "MemoryError":
+            found, frames = line, False
+    return found

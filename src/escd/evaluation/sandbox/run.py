@@ -74,8 +74,7 @@ def collect(pipes: Sequence[int], main: Box, boxes: Sequence[Box], limits: Limit
         What was read from each, at most `limits.output` bytes, and the limit: "time limit", "output limit",
         "too many files", or empty.
     """
-    parts: dict[int, list[bytes]] = {pipe: [] for pipe in pipes}
-    left = dict.fromkeys(pipes, limits.output)
+    read = {pipe: bytearray() for pipe in pipes}
     reason = ""
     deadline = main.started + limits.wall
     with selectors.DefaultSelector() as selector:
@@ -90,9 +89,8 @@ def collect(pipes: Sequence[int], main: Box, boxes: Sequence[Box], limits: Limit
                 data = os.read(key.fd, 1 << 16)
                 if not data:
                     selector.unregister(key.fd)
-                parts[key.fd].append(data[: left[key.fd]])
-                left[key.fd] -= len(data)
-                if left[key.fd] < 0:
+                read[key.fd] += data
+                if len(read[key.fd]) > limits.output:
                     reason = "output limit"
             # A pipe that something still holds open says nothing once the process has ended.
             if not ready and main.ended(0.0 if selector.get_map() else pause):
@@ -103,4 +101,4 @@ def collect(pipes: Sequence[int], main: Box, boxes: Sequence[Box], limits: Limit
                 looked = now
                 if any(box.overfull() for box in boxes):
                     reason = reason or "too many files"
-    return [b"".join(parts[pipe]) for pipe in pipes], reason
+    return [bytes(read[pipe][: limits.output]) for pipe in pipes], reason

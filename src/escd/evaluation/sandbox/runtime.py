@@ -15,16 +15,17 @@ from pathlib import Path
 from ...errors import ConfigError
 
 ROOT = "/python"
+_ZONES = "/usr/share/zoneinfo"
 # Modules that no graded program needs and whose libraries are many.
 _WITHOUT = ("_tkinter", "_test", "_xx")
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """Files and folders of the host by the path at which a program sees them, and folders to hide."""
+    """Files and folders of the host by the path at which a program sees them, and folders to hide from it."""
 
     python: str
-    libraries: str
+    environment: dict[str, str]
     files: dict[str, str]
     hidden: tuple[str, ...]
 
@@ -47,11 +48,12 @@ def runtime() -> Runtime:
     modules = [str(p) for p in standard.glob("lib-dynload/*.so") if not p.name.startswith(_WITHOUT)]
     for name, path in _libraries([python, *modules]).items():
         files[name if name.startswith("/") else f"{ROOT}/shared/{name}"] = path
-    if os.path.exists("/usr/share/zoneinfo"):
-        files["/usr/share/zoneinfo"] = "/usr/share/zoneinfo"
+    if os.path.exists(_ZONES):
+        files[f"{ROOT}/zoneinfo"] = _ZONES
     # Packages of the host, which may be anyone's: beside the standard library, not of it.
     hidden = [f"{seen_standard}/{p.name}" for p in standard.glob("*-packages") if p.is_dir()]
-    return Runtime(f"{ROOT}/bin/python3", f"{ROOT}/shared", files, tuple(hidden))
+    places = {"LD_LIBRARY_PATH": f"{ROOT}/shared", "PYTHONTZPATH": f"{ROOT}/zoneinfo"}
+    return Runtime(f"{ROOT}/bin/python3", places, files, tuple(hidden))
 
 
 def _libraries(objects: list[str]) -> dict[str, str]:

@@ -33,8 +33,11 @@ _DENIED = {
     # memory outside every limit
     "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "msgget": (68, 186),
     "semget": (64, 190), "mq_open": (240, 180), "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
-    # network; socketpair stays, asyncio needs it
+    "setsockopt": (54, 208),  # a pair of sockets may hold as much as it is told
+    # network; pairs of local sockets stay, see below
     "socket": (41, 198),
+    # the disks of the machine, and counts that all programs of a user share
+    "sync": (162, 81), "syncfs": (306, 267), "inotify_init": (253, None), "inotify_init1": (294, 26),
     # kernel
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "keyctl": (250, 219), "add_key": (248, 217),
@@ -42,7 +45,10 @@ _DENIED = {
     "fanotify_init": (300, 262), "personality": (135, 92), "modify_ldt": (154, None), "syslog": (103, 116),
     "splice": (275, 76), "tee": (276, 77), "vmsplice": (278, 75),
 }  # fmt: skip
+# One argument decides: threads but no processes, pairs of local sockets (asyncio needs them) but of no other family.
 _CLONE = (56, 220)
+_SOCKETPAIR = (53, 199)
+_LOCAL = 1
 _CLONE3 = 435
 _CLONE_THREAD = 0x10000
 # Newer calls than these are unknown here. Programs take ENOSYS for an older kernel and do without.
@@ -78,7 +84,8 @@ def seccomp_filter() -> bytes:
     for numbers in _DENIED.values():
         if numbers[column] is not None:
             program += refuse(_EQUAL, numbers[column], denied)
-    program += [(_EQUAL, 1, 0, _CLONE[column]), (_RETURN, 0, 0, _ALLOW)]
-    program += [(_LOAD, 0, 0, _FIRST_ARGUMENT), (_ANY_BIT, 1, 0, _CLONE_THREAD), (_RETURN, 0, 0, denied)]
+    for numbers, jump, value in ((_CLONE, _ANY_BIT, _CLONE_THREAD), (_SOCKETPAIR, _EQUAL, _LOCAL)):
+        program += [(_EQUAL, 0, 4, numbers[column]), (_LOAD, 0, 0, _FIRST_ARGUMENT)]
+        program += [(jump, 0, 1, value), (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, denied)]
     program += [(_RETURN, 0, 0, _ALLOW)]
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)

@@ -8,8 +8,7 @@ from .plain import Unfit, encode
 _OPERATIONS = {
     "call": lambda function, *args, **kwargs: function(*args, **kwargs),
     "attribute": getattr,
-    "iter": iter,
-    "next": next,
+    "list": lambda value: _items(value),
     "len": len,
     "bool": bool,
     "str": str,
@@ -69,6 +68,13 @@ def _answer(operation, request, limit, objects):
         return "unfit", str(error)
     except BaseException as error:
         return _raised(error)
+
+
+def _items(value):
+    # Not by `__getitem__` alone, which need not end.
+    if not hasattr(type(value), "__iter__"):
+        raise TypeError(f"'{type(value).__name__}' object is not iterable")
+    return list(value)
 
 
 def _names(module, names):

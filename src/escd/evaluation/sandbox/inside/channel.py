@@ -2,7 +2,7 @@
 
 import os
 
-from .plain import Unfit, decode, encode
+from .plain import TOO_LARGE, Unfit, decode, encode
 
 # Room for the frame around one value.
 _FRAME = 4096
@@ -26,7 +26,7 @@ class Channel:
         """The next message; EOFError when the other end is gone, Unfit for anything that is no message."""
         size = int.from_bytes(self._read(8), "little")
         if size > self._limit:
-            raise Unfit("output limit")
+            raise Unfit(TOO_LARGE)
         return decode(self._read(size), self._resolve)
 
     def _read(self, size):

@@ -18,6 +18,8 @@ def main(tests, entry_point, requests, answers, verdict, limit):
         text = judge(tests, entry_point, requests, answers, limit)
     except MemoryError:
         text = "-memory limit"
+    except BaseException as error:  # out of the error that a test ended in
+        text = f"-wrong answer: {type(error).__name__}"
     os.write(verdict, text[:2000].encode("utf-8", "backslashreplace"))
 
 
@@ -35,7 +37,7 @@ def judge(tests, entry_point, requests, answers, limit):
         return "!the tests use no name of the program: name the function that they call as entry point"
     program = Program(Channel(answers, requests, limit, Program.number, lambda *told: program.remote(*told)))
     namespace = sys.modules["tests"] = type(sys)("tests")
-    namespace = namespace.__dict__
+    namespace, found = namespace.__dict__, {}
     try:
         failure = program.load()
         if failure:

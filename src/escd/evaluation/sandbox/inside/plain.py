@@ -16,6 +16,10 @@ _MAKERS = {code: kind for kind, code in _SEQUENCES.items()}
 _BASES = (int, float, complex, str, bytes, dict, *_SEQUENCES)
 
 
+# Why a value can't go over.
+TOO_LARGE, TOO_DEEP = REASONS = ("output limit", "nested too deeply")
+
+
 class Unfit(Exception):
     """A value that can't go over: too large, too deep; or bytes that are no value."""
 
@@ -29,7 +33,7 @@ def encode(value, limit, reference):
 
 def _write(value, put, left, reference, depth):
     if depth == 0:
-        raise Unfit("nested too deeply")
+        raise Unfit(TOO_DEEP)
     kind = type(value)
     if kind not in _WRITERS:
         kind = next((base for base in _BASES if isinstance(value, base)), None)
@@ -53,7 +57,7 @@ def _write(value, put, left, reference, depth):
 def _put(data, put, left):
     left[0] -= len(data)
     if left[0] < 0:
-        raise Unfit("output limit")
+        raise Unfit(TOO_LARGE)
     put(data)
 
 
@@ -114,7 +118,7 @@ class _Reader:
 
     def value(self, depth):
         if depth == 0:
-            raise Unfit("nested too deeply")
+            raise Unfit(TOO_DEEP)
         code = self.take(1)
         if code in _MAKERS:
             return _MAKERS[code]([self.value(depth - 1) for _ in range(self.size())])

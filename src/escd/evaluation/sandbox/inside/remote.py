@@ -2,8 +2,9 @@
 
 import builtins
 
-from .plain import Unfit
+from .plain import REASONS, Unfit
 
+_NONSENSE = "-the program broke the protocol"
 _CUTS = (StopIteration, StopAsyncIteration, GeneratorExit)
 
 # Answers and whether their parts are right.
@@ -12,7 +13,7 @@ _SHAPES = {
     "names": lambda found: type(found) is list and all(map(_is_name, found)),
     "value": lambda value, changed: changed is None or type(changed) is tuple,
     "raised": lambda bases, args, text: _is_bases(bases) and type(args) is tuple and type(text) is str,
-    "unfit": lambda text: type(text) is str,
+    "unfit": lambda text: text in REASONS,
 }
 
 
@@ -89,6 +90,8 @@ class Program:
         answer = self._receive("value", "raised", "unfit")
         if answer[0] == "value":
             _, value, changed = answer
+            if operation == "list" and type(value) is not list:
+                self._fail(_NONSENSE)
             self._last.append(value)
             # Only so, or a function could change both what it is asked and what it says to the same.
             if changed is not None and value is None and operation == "call":
@@ -96,7 +99,7 @@ class Program:
                     update(old, new)
             return value
         if answer[0] == "raised":
-            raise self._error(operation, *answer[1:])
+            raise self._error(*answer[1:])
         return self._fail(f"-{answer[1]}")
 
     def last_call(self):
@@ -105,8 +108,8 @@ class Program:
             return "no call"
         operation, target, args, kwargs, *result = self._last
         shown = ", ".join([*map(short, args), *(f"{k}={short(v)}" for k, v in kwargs.items())])
-        name = short(target) if operation == "call" else f"{operation} of {short(target)}"
-        return f"{name}({shown}) is {short(result[0]) if result else 'an exception'}"
+        asked = f"{short(target)}({shown})" if operation == "call" else f"{operation} {shown} of {short(target)}"
+        return f"{asked} is {short(result[0]) if result else 'an exception'}"
 
     def _send(self, message):
         try:
@@ -128,7 +131,7 @@ class Program:
             return self._fail("?")
         except TypeError:  # more or fewer parts than the shape has
             pass
-        return self._fail("-the program broke the protocol")
+        return self._fail(_NONSENSE)
 
     def _fail(self, verdict):
         self.failure = verdict
@@ -147,8 +150,8 @@ class Program:
                 return self._classes.setdefault((bases[0], kind), type(bases[0], (kind,), {}))
         return RuntimeError
 
-    def _error(self, operation, bases, args, text):
-        kind = StopIteration if operation == "next" and bases[:1] == ["StopIteration"] else self._exception(bases)
+    def _error(self, bases, args, text):
+        kind = self._exception(bases)
         try:
             error = kind(*args)
         except Exception:
@@ -159,10 +162,16 @@ class Program:
 
 
 class Remote:
-    """An object of the program. Equal to nothing but itself, so it can't pass for a right answer."""
+    """An object of the program. Equal to nothing but itself, so it can't pass for a right answer.
+
+    Its items are fetched once, and length, truth and numbered items come from them: an object asked each time could be
+    long to one test, empty to the next, and sorted to a third. Using one of its attributes may change it, so they are
+    fetched anew after that.
+    """
 
     def __init__(self, program, number, kind):
         self._program, self._number, self._kind = program, number, kind
+        self._fetched = self._refused = self._reading = None
         self.__name__ = kind
 
     def __repr__(self):
@@ -174,25 +183,47 @@ class Remote:
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
+        self._fetched = self._refused = self._reading = None
         return self._program.ask("attribute", self, (name,))
-
-    def __getitem__(self, key):
-        return self._program.ask("item", self, (key,))
-
-    def __iter__(self):
-        return self._program.ask("iter", self)
-
-    def __next__(self):
-        return self._program.ask("next", self)
-
-    def __len__(self):
-        return self._program.ask("len", self)
-
-    def __bool__(self):
-        return self._program.ask("bool", self)
 
     def __str__(self):
         return self._program.ask("str", self)
+
+    def __iter__(self):
+        return self._reading or iter(self._items())
+
+    def __next__(self):
+        self._reading = self._reading or iter(self._items())
+        return next(self._reading)
+
+    def __len__(self):
+        return len(self._items()) if self._iterable() else self._program.ask("len", self)
+
+    def __bool__(self):
+        return bool(self._items()) if self._iterable() else self._program.ask("bool", self)
+
+    def __getitem__(self, key):
+        if isinstance(key, (int, slice)) and self._iterable():
+            return self._items()[key]
+        return self._program.ask("item", self, (key,))
+
+    def _items(self):
+        if self._refused is not None:
+            raise self._refused
+        if self._fetched is None:
+            try:
+                self._fetched = self._program.ask("list", self)
+            except TypeError as error:
+                self._refused = error
+                raise
+        return self._fetched
+
+    def _iterable(self):
+        try:
+            self._items()
+        except TypeError:
+            return False
+        return True
 
 
 def update(old, new):

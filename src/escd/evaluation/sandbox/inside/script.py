@@ -23,6 +23,10 @@ def main(source, files):
     except BaseException as error:
         trace = error.__traceback__
         inner = trace and trace.tb_next
+        if isinstance(error, MemoryError):
+            # Room to say so.
+            module.__dict__.clear()
+            inner = trace = None
         sys.excepthook(type(error), error.with_traceback(inner), inner)
         sys.exit(1)
 
