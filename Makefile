@@ -34,7 +34,7 @@ build: $(VENV)/.dev
 
 $(VENV)/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[train,report]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[eval,report]'
 	touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt
