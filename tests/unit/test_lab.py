@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 import escd.lab
-from escd.lab import TASKS, Problem, grade, problems
+from escd.evaluation.graders import grade
+from escd.lab import TASKS, Problem, problems
 from escd.lab.corpus import response, training_draft
 from escd.lab.mistakes import Mistakes
 from escd.lab.problems import DRAW
 from escd.lab.segmentation import IGNORED, dropout_split, own, piecewise_split, recut
 from escd.lab.stories import LARGEST
+from evaluation.sandboxed import need_sandbox
 
 transformers = pytest.importorskip("transformers")
 
@@ -78,10 +80,21 @@ def test_splits_share_no_solution(task):
     assert 0.05 < sum(DRAW[task](rng).is_test for _ in range(2000)) / 2000 < 0.2
 
 
+def right(response, task, answer, tests):
+    """Whether a response of the lab's own generator solves a problem; its functions need no sandbox."""
+    if task != "code":
+        return grade(task, response, {"answer": answer}).correct
+    try:
+        exec("\n".join([response, *tests]), {})
+    except Exception:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_solutions_are_right(task):
     for problem in problems(500, task=task) + problems(200, split="test", task=task):
-        assert grade(problem.solution, problem), problem
+        assert right(problem.solution, task, problem.answer, problem.tests), problem
         assert problem.prompt == [{"role": "user", "content": problem.question}]
 
 
@@ -129,77 +142,6 @@ def test_dataset_names():
     for task in TASKS:
         assert prompts(f"lab/{task}", 4) == each[task]
     assert prompts("lab", 7) == [each[task][i] for i in range(3) for task in TASKS][:7]
-
-
-# --- grading ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "response",
-    [
-        "Answer: 14",
-        "Answer: 14.",
-        "Answer: 14 \n",
-        "Tom starts with 12 apples.\n\n12 + 2 = 14.\n\nAnswer: 14",
-        "Answer: 3\n\nAnswer: 14",
-        "Answer: 014",
-        "  Answer:14\t",
-        "Answer: 14\nThat is all.",
-    ],
-)
-def test_right_responses(response):
-    assert grade(response, "14")
-
-
-@pytest.mark.parametrize(
-    "response",
-    [
-        "",
-        "14",
-        "The answer is 14",
-        "Answer: 15",
-        "Answer: 140",
-        "Answer: -14",
-        "Answer:",
-        "Answer: fourteen",
-        "Answer: 14 15",
-        "Answer: 1 4",
-        "Answer: 14\nAnswer: 15",
-        "Answer: 14\nAnswer: \ufffd\x00",
-        "No Answer: 14",
-    ],
-)
-def test_wrong_responses(response):
-    assert not grade(response, "14")
-
-
-def problem_of(task: str, answer: str, *tests: str) -> Problem:
-    return Problem(task, "", "", answer, tests)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("response", "right"),
-    [
-        ("Answer: 3500 m", True), ("Answer: 3500.0 m ", True), ("Answer: 3500 m\nThat is all.", True),
-        ("Answer: 3500", False), ("Answer: 3500 km", False), ("Answer: 350 m", False), ("3500 m", False),
-        ("Answer: 3500 m\nAnswer: 1 m", False), ("Answer: m", False),
-    ],
-)  # fmt: skip
-def test_quantities_are_graded_by_value_and_unit(response, right):
-    assert grade(response, problem_of("science", "3500 m")) is right
-
-
-@pytest.mark.parametrize(
-    ("response", "right"),
-    [
-        ("def f(x):\n    return x + 2", True), ("def f(y):\n    total = y\n    return 2 + total", True),
-        ("def f(x):\n    return x + 3", False), ("def g(x):\n    return x + 2", False), ("", False),
-        ("def f(x):\n    return x +", False), ("def f(x):\n    return 3(x)", False), ("x + 2", False),
-        ("def f(x):\n    while True:\n        x = 1", False), ("import os", False),
-    ],
-)  # fmt: skip
-def test_functions_are_graded_by_their_tests(response, right):
-    assert grade(response, problem_of("code", "f", "assert f(1) == 3", "assert f(4) == 6")) is right
 
 
 # --- shipped folders --------------------------------------------------------------------------
@@ -301,10 +243,10 @@ def test_marked_mistakes_are_mistakes(task):
         draft = training_draft(task, rng)
         assert not draft.is_test
         pieces = response(draft, Mistakes(result=0.2, copy=0.1), rng)
-        right = grade("".join(text for text, _ in pieces), problem_of(task, draft.answer, *draft.tests))
+        solved = right("".join(text for text, _ in pieces), task, draft.answer, draft.tests)
         sound = all(sound for _, sound in pieces)
-        assert right or not sound
-        lucky += right and not sound
+        assert solved or not sound
+        lucky += solved and not sound
     assert lucky < 10
 
 
@@ -335,15 +277,19 @@ def models():
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize(("name", "samples", "low", "high"), [("teacher", None, 0.8, 1.0), ("student", 4, 0.1, 0.6)])
-def test_accuracy(name, samples, low, high, task, tokenizers, models):
-    import torch
+@pytest.mark.parametrize(("name", "samples", "low", "high"), [("teacher", 1, 0.8, 1.0), ("student", 4, 0.1, 0.6)])
+def test_accuracy(name, samples, low, high, task, tokenizers, models, tmp_path):
+    from escd.evaluation.run import evaluate
+    from escd.evaluation.tasks import load_task
 
-    from escd.lab.accuracy import accuracy
-
-    torch.manual_seed(0)
-    held_out = problems(40, seed=2, split="test", task=task)
-    assert low <= accuracy(models[name], tokenizers[name], held_out, samples).accuracy <= high
+    if task == "code":
+        need_sandbox()
+    held_out = load_task(f"lab/{task}", limit=40, seed=2)
+    found = evaluate(
+        models[name], tokenizers[name], held_out, tmp_path / "rows.jsonl", samples=samples,
+        temperature=float(samples > 1),
+    )  # fmt: skip
+    assert low <= found.average.accuracy <= high
 
 
 @pytest.mark.parametrize(

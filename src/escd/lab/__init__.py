@@ -12,7 +12,6 @@ ordinary Hugging Face checkpoints::
 
 from pathlib import Path
 
-from .grading import grade
 from .problems import Problem, problems
 from .tasks import TASKS
 
@@ -21,4 +20,4 @@ _ASSETS = Path(__file__).resolve().parent / "assets"
 TEACHER_PATH: str = str(_ASSETS / "teacher")
 STUDENT_PATH: str = str(_ASSETS / "student")
 
-__all__ = ["STUDENT_PATH", "TASKS", "TEACHER_PATH", "Problem", "grade", "problems"]
+__all__ = ["STUDENT_PATH", "TASKS", "TEACHER_PATH", "Problem", "problems"]

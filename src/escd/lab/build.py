@@ -15,16 +15,17 @@ import argparse
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from .accuracy import accuracy
+from ..evaluation.run import evaluate
+from ..evaluation.tasks import load_tasks
 from .corpus import conversation, drill, response, training_draft
 from .mistakes import Mistakes, Pieces
-from .problems import problems
 from .segmentation import (
     IGNORED,
     Encoded,
@@ -43,6 +44,7 @@ BATCH = 48
 TEACHER_STEPS = 3000
 STUDENT_STEPS = 2400
 STUDENT_FINAL_STEPS = 300
+HELD_OUT = 250
 
 READ: dict[TaskName, Mistakes] = dict.fromkeys(TASKS, Mistakes(result=0.12, copy=0.04, word=0.03))
 """Mistakes that both models read in half of their responses, without learning to make them."""
@@ -170,11 +172,14 @@ def main() -> None:
         for file in folder.iterdir():
             file.chmod(0o644)
         model.float()
-        for task in TASKS:
-            held_out = problems(250, seed=1, split="test", task=task)
-            greedy = accuracy(model, tokenizer, held_out).accuracy
-            sampled = accuracy(model, tokenizer, held_out, samples=4).accuracy
-            print(f"{name}, {task}: greedy {greedy:.3f}, sampled avg@4 {sampled:.3f} on {len(held_out)} problems")
+        for task in load_tasks(["lab"], limit=HELD_OUT, seed=1):
+            with TemporaryDirectory() as rows:
+                greedy, sampled = (
+                    evaluate(model, tokenizer, task, Path(rows, f"{n}.jsonl"), samples=n, temperature=float(n > 1))
+                    for n in (1, 4)
+                )
+            shares = f"greedy {greedy.average.accuracy:.3f}, sampled avg@4 {sampled.average.accuracy:.3f}"
+            print(f"{name}, {task.name}: {shares} on {HELD_OUT} problems")
 
 
 if __name__ == "__main__":
