@@ -31,7 +31,7 @@ def test_without_bubblewrap_programs_are_refused(monkeypatch, tmp_path):
     "says", ["echo 'bwrap: No permissions to create new namespace' >&2; exit 1", "exit 1", "exec sleep 1e6"]
 )
 def test_a_bubblewrap_that_fails_is_refused(monkeypatch, tmp_path, says):
-    monkeypatch.setattr(box, "PATIENCE", 0.5)
+    monkeypatch.setattr(bubblewrap, "PATIENCE", 0.5)
     monkeypatch.setattr(confine, "PATIENCE", 0.5)
     script = tmp_path / "bwrap"
     script.write_text(f"#!/bin/sh\n{says}\n")
