@@ -163,8 +163,8 @@ def test_no_trick_passes(trick):
     program = TRICKS[trick]
     begun = time.monotonic()
     tests = ["assert f(3) == 7, 'more'", "assert f(0) == 1", "assert f([1, 2]) == [1, 2, 1]"]
-    assert not verdict(program, *tests, limits=Limits(cpu=1, wall=5)).correct
-    assert not grade_functions(program, HUMAN_EVAL, entry_point="f", limits=Limits(cpu=1, wall=5)).correct
+    assert not verdict(program, *tests, limits=Limits(cpu=1, wall=3)).correct
+    assert not grade_functions(program, HUMAN_EVAL, entry_point="f", limits=Limits(cpu=1, wall=3)).correct
     assert time.monotonic() - begun < 60
 
 

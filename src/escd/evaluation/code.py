@@ -90,8 +90,8 @@ def grade_functions(
         SandboxError: The machine failed to start the sandbox.
 
     Example:
-        >>> grade_functions("def f(x): return 2 * x", ["assert f(3) == 7"]).reason
-        'wrong answer: f(3) is 6, fails assert f(3) == 7'
+        `grade_functions("def f(x): return 2 * x", ["assert f(3) == 7"]).reason` is
+        "wrong answer: f(3) is 6, fails assert f(3) == 7".
     """
     tests = tests if isinstance(tests, str) else "\n".join(tests)
     if not program.strip():

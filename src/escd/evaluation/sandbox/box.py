@@ -24,7 +24,9 @@ PATIENCE = 30.0
 _FLAGS = ("-S", "-s", "-P", "-B", "-X", "utf8")
 _BOOT = """import sys, marshal
 with open(int(sys.argv[1]), "rb") as file: job = marshal.load(file)
-exec(job["start"], {"job": job})"""
+start = {}
+exec(job["start"], start)
+start["main"](job)"""
 _INSIDE = Path(__file__).parent / "inside"
 # Modules that a role imports.
 _NEEDS = {"script": (), "candidate": ("plain", "channel"), "checks": ("plain", "channel", "remote")}

@@ -38,8 +38,7 @@ def run_python(
         SandboxError: The machine failed to start the sandbox.
 
     Example:
-        >>> run_python("print(int(input()) + 1)", stdin="41").stdout
-        '42\\n'
+        `run_python("print(int(input()) + 1)", stdin="41").stdout` is "42" and a line feed.
     """
     files = dict(files or {})
     for name in files:

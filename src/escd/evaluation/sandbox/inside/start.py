@@ -1,4 +1,4 @@
-"""First code inside: give up rights, set limits, say so, run the role. `job` is set by the boot line."""
+"""First code inside: give up rights, set limits, say so, run the role."""
 
 import os
 import resource
@@ -35,9 +35,9 @@ def load(modules):
     return module
 
 
-job = globals()["job"]
-restrict(job)
-role = load(job["modules"])
-os.write(job["ready"], b"r")
-os.close(job["ready"])
-role.main(**job["arguments"])
+def main(job):
+    restrict(job)
+    role = load(job["modules"])
+    os.write(job["ready"], b"r")
+    os.close(job["ready"])
+    role.main(**job["arguments"])
