@@ -16,6 +16,7 @@ class Vocab(NamedTuple):
     token_bytes: list
     stop_ids: tuple = ()
     preferred_stop: int | None = None
+    special_tokens: tuple = ()  # (id, spelling) of tokens that are not content
 
     def content(self):
         """{id: bytes} of the tokens that render as response bytes."""
@@ -87,12 +88,16 @@ def groups(student, teacher):
 
 def completions(student, action, y, option="set"):
     """Student tokens that complete the representative `y` after `action` (section 3, options: section 7)."""
-    a = student.bytes_of(action)
-    if not a or not y.startswith(a) or len(a) == len(y) or option == "none":
+    return completing(student, student.bytes_of(action), y, option)
+
+
+def completing(student, path, y, option):
+    """The same after any sampled bytes."""
+    if not path or not y.startswith(path) or len(path) == len(y) or option == "none":
         return set()
-    rest = y[len(a) :]
+    rest = y[len(path) :]
     members = {u for u, b in student.content().items() if b.startswith(rest)}
-    if option == "set":
+    if option in ("set", "deep"):
         return members
     if option == "exact":
         return {u for u in members if student.bytes_of(u) == rest}
@@ -106,14 +111,19 @@ def completions(student, action, y, option="set"):
 
 def overlap(student, teacher):
     """(shared, shared/|V_T|, shared/|V_S|, Jaccard) of a one-to-one pairing (section 9)."""
-    unpaired = list(student.content().values())
-    shared = 0
-    for b in teacher.content().values():
-        if b in unpaired:
-            unpaired.remove(b)
-            shared += 1
-    if student.stop() is not None and teacher.stop() is not None:
-        shared += 1
+    pairs = []
+    for mine, theirs in (
+        (student.content(), teacher.content()),
+        (dict(student.special_tokens), dict(teacher.special_tokens)),
+    ):
+        for v, name in theirs.items():
+            free = [u for u, other in mine.items() if other == name and all(u != taken for taken, _ in pairs)]
+            if free:
+                pairs.append((free[0], v))
+    stops = student.stop(), teacher.stop()
+    if None not in stops and all(stops[side] != pair[side] for pair in pairs for side in (0, 1)):
+        pairs.append(stops)
+    shared = len(pairs)
     v_s, v_t = len(student.token_bytes), len(teacher.token_bytes)
     return shared, shared / v_t, shared / v_s, shared / (v_t + v_s - shared)
 
@@ -171,8 +181,9 @@ class Root(NamedTuple):
 
 
 class Child(NamedTuple):
-    mass: float  # teacher mass of the group
+    mass: float  # target or weight of the group
     columns: set  # completion set
+    rest: bool = False  # this is the bin of all columns that complete nothing
 
 
 class Supervision(NamedTuple):
@@ -188,13 +199,14 @@ def supervision(
     teacher_ids,
     columns,
     completion="set",
+    completion_weight="mass",
+    rest_bin=False,
     mask_whitespace_roots=True,
 ):
     """What every student row is trained on; `columns` is the width of the student's logits."""
     f = phi(student, teacher)
     n = len(student_ids)
     root, child = [None] * n, [[] for _ in range(n)]
-    offsets = starts(student, student_ids)
     limit = common_prefix(student, teacher, student_ids, teacher_ids)
     for row, teacher_row in roots(student, teacher, student_ids, teacher_ids):
         q = softmax(teacher_logits[teacher_row])
@@ -205,12 +217,37 @@ def supervision(
             cells = {u: math.fsum(q[v] for v in range(len(f)) if f[v] == u) for u in image}
             bottom = math.fsum(q[v] for v in range(len(q)) if v >= len(f) or f[v] < 0)
             root[row] = Root(cells, bottom, [j for j in range(columns) if j not in image])
-        if row + 1 < n and offsets[row + 1] <= limit:
-            for y, members in groups(student, teacher):
-                chosen = completions(student, student_ids[row], y, completion)
-                if chosen:
-                    child[row + 1].append(Child(math.fsum(q[v] for v in members), chosen))
+        entered = {}  # (row, bytes sampled since the root): what is completed there
+        for y, members in groups(student, teacher):
+            place = supervised_at(student, student_ids, row, y, completion, limit)
+            if place is not None:
+                entered.setdefault(place, []).append((members, completing(student, place[1], y, completion)))
+        for (at, path), chosen in entered.items():
+            z = teacher_logits[teacher_row]
+            compatible = {v for v, b in teacher.content().items() if b.startswith(path)}
+            whole = compatible if rest_bin or completion_weight == "posterior" else range(len(z))
+            child[at] += [Child(share_of(z, members, whole), members_s) for members, members_s in chosen]
+            if rest_bin:
+                left = compatible.difference(*(members for members, _ in chosen))
+                columns_left = set(range(columns)).difference(*(members_s for _, members_s in chosen))
+                child[at].append(Child(share_of(z, left, whole), columns_left, rest=True))
     return Supervision(root, child)
+
+
+def supervised_at(student, student_ids, root, y, completion, limit):
+    """(row, bytes sampled since the root) at which the group of `y` has its child loss, None if nowhere."""
+    offsets = starts(student, student_ids)
+    path = b""
+    for row in range(root + 1, len(student_ids)):
+        step = student.bytes_of(student_ids[row - 1])
+        path += step
+        if not step or offsets[row] > limit or not y.startswith(path) or path == y:
+            return None
+        if completing(student, path, y, completion):
+            return row, path
+        if completion != "deep":
+            return None
+    return None
 
 
 def entropy_term(t, log_p):
@@ -230,15 +267,19 @@ def row_losses(student, teacher, student_logits, teacher_logits, student_ids, te
             root[row] = sum(entropy_term(t, float(z[u]) - total) for u, t in cells.items())
             if outside:
                 root[row] += entropy_term(bottom, log_sum(z, outside) - total)
-        for mass, chosen in what.child[row]:
+        for mass, chosen, rest in what.child[row]:
+            log_p = log_sum(z, chosen) - total
+            if rest and log_p == -math.inf:
+                continue
             if mass > 0:
-                child[row] -= mass * (log_sum(z, chosen) - total)
+                child[row] += entropy_term(mass, log_p) if options.get("rest_bin") else -mass * log_p
     return root, child
 
 
-def share(logits, j, columns):
-    """Probability of column j, one of `columns`, among them; 0 where none of them has any."""
-    return 0.0 if logits[j] == -math.inf else math.exp(float(logits[j]) - log_sum(logits, columns))
+def share_of(logits, some, columns):
+    """Probability of some of `columns` among all of these; 0 where they have none."""
+    top = log_sum(logits, some)
+    return 0.0 if top == -math.inf else math.exp(top - log_sum(logits, columns))
 
 
 def row_gradients(
@@ -259,8 +300,10 @@ def row_gradients(
                 if j in cells:
                     out[row, j] += p_j * pulled - cells[j]
                 else:
-                    out[row, j] += p_j - bottom * share(z, j, outside)
-            for mass, chosen in what.child[row]:
-                inside = share(z, j, chosen) if j in chosen else 0.0
+                    out[row, j] += p_j - bottom * share_of(z, [j], outside)
+            for mass, chosen, rest in what.child[row]:
+                if rest and log_sum(z, chosen) == -math.inf:
+                    continue
+                inside = share_of(z, [j], chosen) if j in chosen else 0.0
                 out[row, j] += child_weight * mass * (p_j - inside)
     return out

@@ -6,7 +6,12 @@ import escd
 
 
 def vocab(spec):
-    return escd.ByteVocab(list(spec.token_bytes), stop_ids=spec.stop_ids, preferred_stop=spec.preferred_stop)
+    return escd.ByteVocab(
+        list(spec.token_bytes),
+        stop_ids=spec.stop_ids,
+        preferred_stop=spec.preferred_stop,
+        special_tokens=dict(spec.special_tokens),
+    )
 
 
 def pair(spec):

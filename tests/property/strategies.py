@@ -63,7 +63,10 @@ def vocabularies(draw, letters, parts=()):
     slots = draw(shuffled([(b, False) for b in tokens] + [(b, True) for b in stops]))
     stop_ids = tuple(draw(shuffled([i for i, (_, stop) in enumerate(slots) if stop])))
     preferred = draw(st.sampled_from(stop_ids)) if stop_ids and draw(st.booleans()) else None
-    return Vocab([b for b, _ in slots], stop_ids, preferred)
+    silent = [i for i, (b, stop) in enumerate(slots) if stop or not b]
+    spellings = dict(zip(silent, draw(shuffled(["<end>", "<pad>", "<s>", None, None])), strict=False))
+    special = tuple((i, name) for i, name in spellings.items() if name is not None)
+    return Vocab([b for b, _ in slots], stop_ids, preferred, special)
 
 
 @st.composite
@@ -144,7 +147,9 @@ def same_vocabulary_scenes(draw):
 options = st.fixed_dictionaries(
     {},
     optional={
-        "completion": st.sampled_from(["set", "none", "single", "exact", "minimal"]),
+        "completion": st.sampled_from(["set", "deep", "none", "single", "exact", "minimal"]),
+        "completion_weight": st.sampled_from(["mass", "posterior"]),
+        "rest_bin": st.booleans(),
         "mask_whitespace_roots": st.booleans(),
     },
 )

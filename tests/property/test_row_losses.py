@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import event, given, settings
+from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 import escd
@@ -24,6 +24,12 @@ def run(scene, dtype=torch.float64, **choice):
     return objective.row_losses(logits, teacher, scene.student_ids, scene.teacher_ids), logits
 
 
+def representable(scene, choice):
+    """Whether the share of a group among the teacher's compatible tokens is one of positive numbers."""
+    shares = choice.get("rest_bin") or choice.get("completion_weight") == "posterior"
+    return not shares or not scene.teacher_logits.size or np.ptp(scene.teacher_logits, axis=1).max() < 600
+
+
 def some_columns(columns):
     """None, all, or any of them."""
     columns = list(columns)
@@ -42,6 +48,7 @@ def close(found, expected, tolerance=1e-6):
 @thorough
 @given(scenes(), options)
 def test_row_losses(scene, choice):
+    assume(representable(scene, choice))
     losses, _ = run(scene, **choice)
     root, child = oracle.row_losses(*scene, **choice)
     event(f"child: {child.any()}")
@@ -55,6 +62,7 @@ def test_row_losses(scene, choice):
 @thorough
 @given(scenes(), options, st.sampled_from([0.0, 0.5, 1.0, 3.0]))
 def test_gradient_is_the_closed_form(scene, choice, weight):
+    assume(representable(scene, choice))
     losses, logits = run(scene, child_weight=weight, **choice)
     losses.total.sum().backward()
     expected = oracle.row_gradients(*scene, child_weight=weight, **choice)
@@ -87,7 +95,7 @@ def test_minus_infinity_gives_no_nan(scene, data):
             cells, bottom, outside = what.root[row]
             wanted.update(u for u, t in cells.items() if t > 0)
             wanted.update(outside if bottom > 0 else ())
-        for mass, chosen in what.child[row]:
+        for mass, chosen, _ in what.child[row]:
             wanted.update(chosen if mass > 0 else ())
         free = [j for j in range(columns) if j not in wanted]
         scene.student_logits[row, data.draw(some_columns(free if wanted else free[1:]))] = -np.inf
@@ -158,7 +166,7 @@ def test_numbering_of_the_vocabularies_does_not_matter(scene, random):
     """Renaming ids on both sides changes no loss, as long as tokens of equal bytes keep their order."""
     moved = list(scene)
     for side in (0, 1):
-        tokens, stops, preferred = scene[side]
+        tokens, stops, preferred, special = scene[side]
         new = list(range(len(tokens)))
         random.shuffle(new)  # new[i]: the new id of token i
         for same in {b: [i for i, c in enumerate(tokens) if c == b] for b in tokens}.values():
@@ -168,6 +176,7 @@ def test_numbering_of_the_vocabularies_does_not_matter(scene, random):
             [tokens[new.index(k)] for k in range(len(tokens))],
             tuple(new[s] for s in stops),
             None if preferred is None else new[preferred],
+            tuple((new[i], name) for i, name in special),
         )
         table = scene[2 + side].copy()
         table[:, new] = scene[2 + side][:, : len(new)]
@@ -197,7 +206,7 @@ WORDS = oracle.Vocab([b"a", b"ab", b"b", b" ", b"bc", None, b"c", None], (5,))
 TEXTS = oracle.Vocab([b"abc", b"abcc", b"ab", b" ab", b"c", b" ", None], (6,))
 
 
-@pytest.mark.parametrize("completion", ["set", "none", "single", "exact", "minimal"])
+@pytest.mark.parametrize("completion", ["set", "deep", "none", "single", "exact", "minimal"])
 def test_gradcheck(completion):
     rng = np.random.default_rng(5)
     student_ids, teacher_ids = [0, 4, 3, 1, 6, 5], [0, 5, 0, 6]
