@@ -150,10 +150,15 @@ def test_ctrl_c_stops_the_runs_and_says_how_to_go_on(recipe, capsys):
         wait_for(recipe.work / "out" / "escd" / "seed-2" / "checkpoint-1")
         os.kill(os.getpid(), signal.SIGINT)
 
+    # A shell that puts its jobs into the background has them ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     thread = threading.Thread(target=interrupt)
     thread.start()
-    assert compare(recipe, processes=2) == 130
-    thread.join()
+    try:
+        assert compare(recipe, processes=2) == 130
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, before)
     err = capsys.readouterr().err
     assert "2 of 4 runs are finished; the same command continues" in err
     assert "Traceback" not in err
