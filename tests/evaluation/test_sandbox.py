@@ -175,7 +175,9 @@ def test_nothing_survives_the_run():
 def test_nothing_survives_the_end_of_this_process(end):
     token = f"escd-{os.getpid()}-{time.time_ns()}"
     program = f"import os; os.execv('{PYTHON}', ['{PYTHON}', '-c', 'import time; time.sleep(1e6)', '{token}'])"
-    ours = f"from escd.evaluation.sandbox import *; run_python({program!r}, limits=Limits(wall=60))"
+    # A shell that puts its jobs into the background has them ignore the interrupt.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    ours = f"{heed}from escd.evaluation.sandbox import *; run_python({program!r}, limits=Limits(wall=60))"
     process = subprocess.Popen([sys.executable, "-c", ours], stderr=subprocess.DEVNULL)
     wait(lambda: running(token))
     process.send_signal(signal.SIGKILL if end == "kill" else signal.SIGINT)
