@@ -193,17 +193,18 @@ class TokenizerPair:
         first. Unlike in `overlap`, the stops are a pair whatever they are spelled: they are one event (paper A.2).
         """
         stops = (self.teacher.preferred_stop, self.student.preferred_stop)
-        pairs = [stops] if None not in stops else []
+        joined = None not in stops
+        pairs = [stops] if joined else []
         for mine, theirs in (
             (dict(enumerate(self.student.token_bytes)), dict(enumerate(self.teacher.token_bytes))),
             (self.student.special_tokens, self.teacher.special_tokens),
         ):
             places: dict[object, list[int]] = {}
             for u, key in sorted(mine.items()):
-                if key is not None and (u != stops[1] or not pairs):
+                if key is not None and (u != stops[1] or not joined):
                     places.setdefault(key, []).append(u)
             for v, key in sorted(theirs.items()):
-                if key is not None and (v != stops[0] or not pairs) and places.get(key):
+                if key is not None and (v != stops[0] or not joined) and places.get(key):
                     pairs.append((v, places[key].pop(0)))
         return np.array(sorted(pairs), np.int64).reshape(-1, 2)
 
