@@ -64,16 +64,15 @@ class KL(_OneToOne):
         self.beta = beta
 
     def losses(self, student_logits: Tensor, teacher_logits: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
-        """See `Objective.losses`. Columns beyond the vocabulary are one event."""
-        size = len(self.pair.student)
-        log_p, log_q = (_folded(z.log_softmax(-1), size) for z in (student_logits, teacher_logits))
+        """See `Objective.losses`. Columns beyond the vocabulary are one event, if both heads have some."""
+        size, both = len(self.pair.student), (student_logits, teacher_logits)
+        padded = all(z.shape[1] > size for z in both)
+        log_p, log_q = (_folded(z.log_softmax(-1), size, padded) for z in both)
         loss = divergence(log_q, log_p, self.beta).sum(-1)
         return loss, torch.zeros_like(loss)
 
 
-def _folded(log_values: Tensor, size: int) -> Tensor:
-    """[N, size + 1]: all columns from `size` on as one; an event without a column is left at a very low value."""
-    rest = log_values[:, size:]
-    floor = torch.finfo(log_values.dtype).min
-    last = rest.logsumexp(1, keepdim=True) if rest.shape[1] else log_values.new_full((len(log_values), 1), floor)
-    return torch.cat([log_values[:, :size], last], 1)
+def _folded(log_values: Tensor, size: int, padded: bool) -> Tensor:
+    """The first `size` columns, and all others as one more if `padded`."""
+    rest = [log_values[:, size:].logsumexp(1, keepdim=True)] if padded else []
+    return torch.cat([log_values[:, :size], *rest], 1)
