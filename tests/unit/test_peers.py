@@ -72,20 +72,24 @@ def test_worked_example_rest_bin():
 
 
 def test_deep_waits_for_the_first_row_that_completes():
-    """abcd after a needs two more tokens: after b, the tokens cd and cde complete it."""
-    student, teacher = [b"a", b"b", b"cd", b"cde", b"c"], [b"abcd", b"a", b"b"]
+    """After a, ac is completed in one step, by c, cd and cde; abcd needs b first, then cd or cde."""
+    student, teacher = [b"a", b"b", b"cd", b"cde", b"c"], [b"abcd", b"ac", b"b"]
     p = [[0.2] * 5, [0.1, 0.5, 0.1, 0.2, 0.1], [0.1, 0.2, 0.3, 0.15, 0.25]]
-    q = [[0.7, 0.2, 0.1]]
-    spelled = student, teacher, p, q, [0, 1, 2], [0]
-    assert not row_losses("escd", *spelled).child.any()
-    found = row_losses("escd", *spelled, completion="deep")
-    assert found.child.tolist() == pytest.approx([0.0, 0.0, -0.7 * log(0.45)], abs=1e-9)
-    # All that starts with ab is the group itself, so its share is 1.
-    found = row_losses("escd", *spelled, completion="deep", completion_weight="posterior")
-    assert found.child.tolist() == pytest.approx([0.0, 0.0, -log(0.45)], abs=1e-9)
+    q = [[0.6, 0.3, 0.1]]
+    given = student, teacher, p, q, [0, 1, 2], [0]
+    first, second = -0.3 * log(0.4), -0.6 * log(0.45)
+    assert row_losses("escd", *given).child.tolist() == pytest.approx([0.0, first, 0.0], abs=1e-9)
+    found = row_losses("escd", *given, completion="deep")
+    assert found.child.tolist() == pytest.approx([0.0, first, second], abs=1e-9)
+    # Tokens that start with a hold .9, those that start with ab are the group itself.
+    found = row_losses("escd", *given, completion="deep", completion_weight="posterior")
+    assert found.child.tolist() == pytest.approx([0.0, first / 0.9, second / 0.6], abs=1e-9)
+    found = row_losses("escd", *given, completion="deep", rest_bin=True)
+    rest = kl([1 / 3, 2 / 3], [0.4, 0.6])
+    assert found.child.tolist() == pytest.approx([0.0, rest, kl([1.0], [0.45])], abs=1e-9)
     # Another path leaves the group behind.
-    left = row_losses("escd", student, teacher, p, q, [0, 4, 2], [0], completion="deep")
-    assert not left.child.any()
+    left = row_losses("escd", student, teacher, p, q, [0, 4, 2], [1], completion="deep")
+    assert left.child.tolist() == pytest.approx([0.0, first, 0.0], abs=1e-9)
 
 
 def test_the_rest_bin_takes_what_the_groups_leave():
