@@ -52,7 +52,7 @@ def load(
         raise
     # The library raises many kinds for a file or hub id that it cannot read; all are about the user's dataset.
     except Exception as error:
-        raise ConfigError(f"dataset {name!r} cannot be loaded: {first_line(error)}") from error
+        raise ConfigError(f"dataset {name!r} cannot be loaded: {first_line(error.__cause__ or error)}") from error
     if split not in found:
         raise ConfigError(
             f"dataset {name!r} has no split {split!r}; set {split_flag} to one of {', '.join(map(str, found))}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
@@ -10,12 +12,19 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from . import lab
 from .errors import ConfigError, first_line
+from .objectives.base import suggest
 
 _LAB = {"lab/teacher": lab.TEACHER_PATH, "lab/student": lab.STUDENT_PATH}
 
 
 def path_of(name: str) -> str:
-    """Where a model lies: the folder of one of the lab, a path with `~` resolved, or a hub id as it is."""
+    """Where a model lies: the folder of one of the lab, a path with `~` resolved, or a hub id as it is.
+
+    Raises:
+        ConfigError: It begins like a name in the lab, but is none.
+    """
+    if name.startswith("lab/") and name not in _LAB and not os.path.exists(name):
+        raise ConfigError(f"model {name!r} is unknown{suggest(name, list(_LAB))}")
     return _LAB.get(name, os.path.expanduser(name))
 
 
@@ -36,13 +45,16 @@ def check_path(name: str, who: str, adapters: bool = False) -> None:
 
 
 def load_tokenizer(name: str, who: str, **kwargs: Any) -> PreTrainedTokenizerBase:
-    """The fast tokenizer at a path or hub id.
+    """The fast tokenizer at a path or hub id; of PEFT adapters without one that of their base model.
 
     Raises:
         ConfigError: There is none.
     """
     check = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tokenizer.model")
     if os.path.isdir(name) and not any(os.path.isfile(os.path.join(name, f)) for f in check):
+        adapters = Path(name, "adapter_config.json")
+        if adapters.is_file() and (base := json.loads(adapters.read_bytes()).get("base_model_name_or_path")):
+            return load_tokenizer(base, who, **kwargs)
         raise ConfigError(
             f"{who} {name!r} has no tokenizer (no tokenizer.json in the folder); save one there with "
             "tokenizer.save_pretrained(...)"

@@ -71,7 +71,7 @@ class _Results:
         self.path, self.settings = folder / "results.json", settings
         self.scores: dict[str, Scores] = {}
         self._tasks: dict[str, Any] = {}
-        if not self.path.is_file() or overwrite:
+        if not os.path.isfile(self.path) or overwrite:
             return
         try:
             content = json.loads(self.path.read_bytes())
@@ -177,7 +177,7 @@ def _versions() -> dict[str, str]:
 @contextmanager
 def _own_folder(folder: Path) -> Iterator[None]:
     """The folder to this process alone; if nothing was written into it, it goes again."""
-    made = [p for p in (folder, *folder.parents) if not p.exists()]
+    made = [p for p in (folder, *folder.parents) if not os.path.exists(p)]
     lock = folder / ".lock"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -192,5 +192,5 @@ def _own_folder(folder: Path) -> Iterator[None]:
         raise ConfigError(f"--output_dir {str(folder)!r} cannot be written to: {error.strerror or error}") from error
     finally:
         for path in made:
-            if path.is_dir() and not os.listdir(path):
+            if os.path.isdir(path) and not os.listdir(path):
                 path.rmdir()

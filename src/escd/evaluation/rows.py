@@ -27,7 +27,7 @@ class RowFile:
     Args:
         path: The JSONL file.
         settings: What the rows depend on. `model`, a name, is told but not compared: `weights` says which it is.
-        keep: Whether to keep the rows of the same evaluation that are there. Otherwise they are removed.
+        keep: Whether to keep the rows of the same evaluation that are there; else the first new ones replace them.
 
     Raises:
         ConfigError: The file holds rows of another evaluation, something else, or cannot be written.
@@ -39,15 +39,10 @@ class RowFile:
     def __init__(self, path: Path, settings: Mapping[str, Any], keep: bool):
         self.path, self.rows = path, {}
         self._settings = path.with_suffix(".settings.json")
-        with self._writing():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if not keep:
-                path.unlink(missing_ok=True)
-            elif path.is_file():
+        self._told = settings
+        if keep and os.path.isfile(path):
+            with self._writing():
                 self._read(settings)
-            if not self.rows:
-                write_whole(self._settings, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
-                path.touch()
 
     def _read(self, settings: Mapping[str, Any]) -> None:
         content = self.path.read_bytes()
@@ -89,16 +84,26 @@ class RowFile:
         """
         rows = list(rows)
         text = "".join(map(_line, rows))
-        with self._writing(), open(self.path, "ab") as file:
-            size = file.tell()
-            try:
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            except OSError:
-                os.truncate(self.path, size)
-                raise
+        with self._writing():
+            if not self.rows:
+                self._start()
+            # Without a buffer: closing one would write what is left of it behind a file that was cut back.
+            with open(self.path, "ab", buffering=0) as file:
+                size, left = file.tell(), memoryview(text.encode())
+                try:
+                    while left:
+                        left = left[file.write(left) :]
+                    os.fsync(file.fileno())
+                except OSError:
+                    os.truncate(self.path, size)
+                    raise
         self.rows.update({tuple(row[name] for name in SAMPLE): row for row in rows})
+
+    def _start(self) -> None:
+        """Settings in the place of what was there; nothing is written before there are rows."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.unlink(missing_ok=True)
+        write_whole(self._settings, json.dumps(self._told, indent=1, ensure_ascii=False) + "\n")
 
     def finish(self, order: Iterable[tuple[Any, Any]]) -> list[Row]:
         """All rows in this order, in the file too.

@@ -89,7 +89,10 @@ def _questions(recipe: Recipe, name: str, limit: int | None, seed: int, dataset_
     beside = recipe.path.parent / source
     if dataset_path or beside.is_file() or Path(source).suffix in datasets_by_name.FORMATS:
         source, config, split = dataset_path or str(beside), None, "train"
-    data = datasets_by_name.load(source, config, split, split_flag=f"split in {recipe.path.name}")
+    try:
+        data = datasets_by_name.load(source, config, split, split_flag=f"split in {recipe.path.name}")
+    except ConfigError as error:
+        raise ConfigError(f"task {name!r}: {error}") from error
     columns = data.column_names or []
     lacking = sorted(recipe.columns - set(columns))
     if lacking:

