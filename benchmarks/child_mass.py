@@ -18,6 +18,8 @@ from escd.objectives.maths import ragged
 from escd.teachers.base import Conversation
 from escd.teachers.local import head_of, last_hidden
 
+KINDS = ("numbers", "line ends", "words", "signs")
+
 
 def kind(data: bytes) -> str:
     """What sort of text a teacher token is."""
@@ -46,10 +48,8 @@ def main() -> None:
     vocabs = [ByteVocab.from_tokenizer(t, m.generation_config) for t, m in zip(tokenizers, models, strict=True)]
     pair = TokenizerPair(student=vocabs[0], teacher=vocabs[1])
     bridge, escd = Bridge(*vocabs), objective("escd", pair)
-    print(
-        "| task | rows | roots | child rows | mass per child row | P(completion) | numbers | line ends | words | signs |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    heads = ("task", "rows", "roots", "child rows", "mass per child row", "P(completion)", *KINDS)
+    print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
     for task in lab.TASKS:
         asked = lab.problems(options.problems, seed=7, split="test", task=task)
         found = sample(models[0], tokenizers[0], [p.prompt for p in asked], max_new_tokens=80, seed=7)
@@ -74,7 +74,7 @@ def main() -> None:
             completed += float((sets.mass * sets.log_p.exp()).sum())
             rows, roots, children = rows + each.total, roots + each.counts["root"], children + each.counts["child"]
         whole = sum(masses.values())
-        shares = " | ".join(f"{100 * masses[k] / whole:.0f} %" for k in ("numbers", "line ends", "words", "signs"))
+        shares = " | ".join(f"{100 * masses[k] / whole:.0f} %" for k in KINDS)
         print(
             f"| {task} | {rows} | {100 * roots / rows:.0f} % | {100 * children / rows:.0f} % | {whole / children:.2f} "
             f"| {completed / whole:.2f} | {shares} |"
