@@ -120,7 +120,7 @@ CHARTS = (
     Chart(
         "entropy",
         "Entropy",
-        (Panel("nats per response token", (Line("entropy", "student"),)),),
+        (Panel("nats per supervised row", (Line("entropy", "student"),)),),
         "How spread out the student's next-token distribution is, averaged over response tokens. e to the power of it "
         "is about the number of tokens it chooses between.",
         "Falls towards the teacher's entropy and stays above 0.",
