@@ -30,7 +30,7 @@ class Alignment:
         roots: int64 [R, 2], student row and teacher row of each root, in order.
         status: int8 [n], for each student row an index into `STATUS`: a root; inside a teacher token; at a teacher
             boundary with no teacher token left to predict; after the first byte in which the two sequences differ.
-        offsets: int64 [n], byte offset at which each student row stands.
+        offsets, teacher_offsets: int64 [n], [m], byte offset at which each row stands.
         common: Length in bytes of the common prefix of both byte streams.
         lengths: Bytes of the student's and of the teacher's stream.
     """
@@ -40,6 +40,7 @@ class Alignment:
     roots: np.ndarray
     status: np.ndarray
     offsets: np.ndarray
+    teacher_offsets: np.ndarray
     common: int
     lengths: tuple[int, int]
 
@@ -89,7 +90,7 @@ def align(pair: TokenizerPair, student_ids: Sequence[int] | Any, teacher_ids: Se
     rows_s = np.flatnonzero(status == ROOT)
     roots = np.empty((len(rows_s), 2), np.int64)
     roots[:, 0], roots[:, 1] = rows_s, row_t[rows_s]
-    return Alignment(ids_s, ids_t, roots, status, starts_s, common, (len(bytes_s), len(bytes_t)))
+    return Alignment(ids_s, ids_t, roots, status, starts_s, starts_t, common, (len(bytes_s), len(bytes_t)))
 
 
 def _ids(ids: Any, vocab: ByteVocab, name: str) -> np.ndarray:

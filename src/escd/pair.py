@@ -158,6 +158,17 @@ class TokenizerPair:
         return [table[v] or b"" for v in self.candidates[self.group_start[:-1]]]
 
     @cached_property
+    def image(self) -> np.ndarray:
+        """bool [V_S]: U, the student tokens that phi reaches."""
+        inside = np.zeros(len(self.student), bool)
+        inside[self.phi[self.phi >= 0]] = True
+        return inside
+
+    def cells(self, columns: int, teacher_columns: int) -> np.ndarray:
+        """int64 [C_T]: where phi takes each column of a teacher's head; `columns`, past the student's head, is ⊥."""
+        return np.append(np.where(self.phi < 0, columns, self.phi), np.full(teacher_columns - len(self.phi), columns))
+
+    @cached_property
     def teacher_order(self) -> np.ndarray:
         """int64 [V_T^c], content ids of the teacher sorted by bytes, then by id."""
         return np.array([v for _, v in self._teacher_sorted], np.int64)

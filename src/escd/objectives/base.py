@@ -168,6 +168,15 @@ class Objective(ABC):
             root.detach(), child.detach(), entropy, nothing, nothing, log_z, column_logsumexp(tile.teacher)
         )
 
+    def cells(self, columns: int, teacher_columns: int, device: torch.device) -> Tensor:
+        """See `TokenizerPair.cells`."""
+        key = ("cells", columns, teacher_columns)
+        return self.tables(key, device, lambda: self.pair.cells(columns, teacher_columns))
+
+    def shared(self, device: torch.device) -> Tensor:
+        """int64 [2, M]: teacher and student ids of `TokenizerPair.shared`."""
+        return self.tables("shared", device, lambda: self.pair.shared.T)
+
     def total(self, root: Tensor, child: Tensor) -> Tensor:
         """How root and child losses add up (paper eq. 10)."""
         return root + self.child_weight * child

@@ -13,11 +13,11 @@ from ..align import INTERIOR, ROOT, Alignment
 from ..pair import TokenizerPair
 from .base import Objective, register
 from .escd import ESCD
-from .maths import divergence, segment_logsumexp
-from .rows import Links, Rows, Units
+from .maths import divergence, rest_logsumexp, segment_logsumexp
+from .rows import Links, Rows, Units, count
 from .spans import check_share
 from .steps import Steps
-from .units import boundaries, count
+from .units import boundaries
 
 
 @register
@@ -47,8 +47,6 @@ class BPM(Objective):
         check_share("beta", beta)
         self.beta, self.mask_whitespace_roots = beta, mask_whitespace_roots
         self._inside = lru_cache(maxsize=512)(self._find_inside)
-        self._image = np.zeros(len(pair.student), bool)
-        self._image[pair.phi[pair.phi >= 0]] = True
 
     def rows(self, alignment: Alignment) -> Rows:
         """See `Objective.rows`."""
@@ -57,13 +55,13 @@ class BPM(Objective):
 
     def _rows(self, alignment: Alignment, steps: Steps) -> Rows:
         ids, status, offsets = alignment.student_ids, alignment.status, alignment.offsets
-        edges, starts_t = boundaries(self.pair, alignment)
+        edges, starts_t = boundaries(alignment), alignment.teacher_offsets
         row_t = np.full(len(ids), -1)
         row_t[alignment.roots[:, 0]] = alignment.roots[:, 1]
         inside = status == INTERIOR
         row_t[inside] = np.searchsorted(starts_t, offsets[inside], side="left") - 1
-        if self.mask_whitespace_roots:
-            row_t[(status == ROOT) & self.pair.student.is_blank[ids]] = -1
+        blank = (status == ROOT) & self.pair.student.is_blank[ids] & self.mask_whitespace_roots
+        row_t[blank] = -1
         active = row_t >= 0
         supervised = np.flatnonzero(active)
         active[steps.row] = True
@@ -73,11 +71,7 @@ class BPM(Objective):
         place = np.cumsum(active) - 1
         unit_s, unit_t = (np.searchsorted(edges, at, side="right") - 1 for at in (offsets[rows_s], starts_t[rows_t]))
         units = Units(unit_s, unit_t, ids[rows_s], alignment.teacher_ids[rows_t], offsets[rows_s], starts_t[rows_t])
-        counts = count(alignment, rows_s)
-        counts.update(root=len(supervised) - len(rows_s), child=len(np.unique(steps.row)))
-        if self.mask_whitespace_roots:
-            blank = int(((row_t < 0) & ~active & (status == ROOT)).sum())
-            counts.update(blank=blank, interior=-blank)
+        counts = count(alignment, supervised, steps.row, blank)
         links = Links(
             place[steps.row], alignment.roots[steps.root, 1], steps.action, steps.low, steps.high, steps.entries
         )
@@ -94,11 +88,7 @@ class BPM(Objective):
         at = torch.from_numpy(kept).to(log_p.device)
         target, inside = self._targets(log_q, rows, kept, log_p.shape[1])
         log_p = log_p[at]
-        outside = ~inside
-        some = (outside & (log_p.detach() > -torch.inf)).any(1)
-        log_rest = (
-            torch.where(outside & some[:, None], log_p, -torch.inf).masked_fill(~some[:, None], 0.0).logsumexp(1)
-        )
+        log_rest, some = rest_logsumexp(log_p, ~inside)
         # A student without any column outside cannot place mass there: the bin is left out.
         event = torch.cat([inside, some[:, None]], 1)
         cells = torch.cat([log_p, log_rest[:, None]], 1)
@@ -126,10 +116,10 @@ class BPM(Objective):
         inside = torch.zeros(len(kept), columns, dtype=torch.bool, device=device)
 
         is_root = torch.from_numpy(sampled == 0).to(device)
-        cells = self.tables(("cells", columns, log_q.shape[1]), device, lambda: self._cells(columns, log_q.shape[1]))
+        cells = self.cells(columns, log_q.shape[1], device)
         q = log_q[torch.from_numpy(parent[sampled == 0]).to(device)].exp()
         target[is_root] = log_q.new_zeros(len(q), columns + 1).index_add(1, cells, q)
-        inside[:, : len(self._image)] = is_root[:, None] & torch.from_numpy(self._image).to(device)
+        inside[:, : len(self.pair.image)] = is_root[:, None] & torch.from_numpy(self.pair.image).to(device)
         for row, source, u, mass in self._spanning(log_q, units, kept, parent, sampled, cells):
             target[row, source] -= mass
             target[row, u] += mass
@@ -151,11 +141,6 @@ class BPM(Objective):
             known = goals < columns
             inside[row[known], goals[known]] = True
         return target, inside
-
-    def _cells(self, columns: int, teacher_columns: int) -> np.ndarray:
-        """int64 [C_T]: the cell of each teacher column at a root; `columns` is ⊥."""
-        phi = self.pair.phi
-        return np.append(np.where(phi < 0, columns, phi), np.full(teacher_columns - len(phi), columns))
 
     def _spanning(
         self, log_q: Tensor, units: Units, kept: np.ndarray, parent: np.ndarray, sampled: np.ndarray, cells: Tensor

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..align import DIVERGED, INTERIOR, NO_TEACHER_ROW, Alignment
+from ..align import DIVERGED, Alignment
 from ..errors import ConfigError
 from ..pair import TokenizerPair
 from .base import Objective, Tile, TileLosses, check_choice, register
 from .completion import COMPLETIONS, Completions, CompletionSets
-from .maths import UNREACHABLE, column_logsumexp, expected_log, kl_with_complement
-from .rows import Links, Rows
+from .maths import UNREACHABLE, column_logsumexp, expected_log, kl_with_complement, rest_logsumexp
+from .rows import Links, Rows, count
 from .steps import Steps, deeper_steps
 
 # Rows of a tile that elementwise work touches at once on a CPU: small enough to stay in cache.
@@ -72,7 +71,7 @@ class ESCD(Objective):
 
     def rows(self, alignment: Alignment) -> Rows:
         """See `Objective.rows`."""
-        ids, status = alignment.student_ids, alignment.status
+        ids = alignment.student_ids
         n = len(ids)
         row_s, row_t = np.ascontiguousarray(alignment.roots.T)
         blank = np.zeros(n, bool)
@@ -90,14 +89,7 @@ class ESCD(Objective):
         idle = (root < 0) & ~is_child
         active = np.flatnonzero(~idle)
         place = np.cumsum(~idle) - 1
-        counts = Counter(
-            root=int(has_root.sum()),
-            child=int(is_child.sum()),
-            blank=int((idle & blank).sum()),
-            interior=int((idle & (status == INTERIOR)).sum()),
-            no_teacher_row=int((idle & (status == NO_TEACHER_ROW)).sum()),
-            diverged=int((idle & (status == DIVERGED)).sum()),
-        )
+        counts = count(alignment, row_s[has_root], steps.row, blank)
         links = Links(place[steps.row], index[steps.root], steps.action, steps.low, steps.high, steps.entries)
         return Rows(active, row_t[needed], root[active], links, None, counts, n)
 
@@ -122,13 +114,6 @@ class ESCD(Objective):
         runs = [self.pair.starting_with(b) if b else (0, 0, 0) for b in self.pair.student.token_bytes]
         return np.array(runs, np.int64).reshape(-1, 3)[:, ::2]
 
-    @cached_property
-    def in_image(self) -> np.ndarray:
-        """bool [V_S]: U, the student tokens that phi reaches."""
-        inside = np.zeros(len(self.pair.student), bool)
-        inside[self.pair.phi[self.pair.phi >= 0]] = True
-        return inside
-
     # -- dense reference ----------------------------------------------------------------------------------------
 
     def losses(self, student_logits: Tensor, teacher_logits: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
@@ -138,7 +123,7 @@ class ESCD(Objective):
         is_root = root >= 0
         target, rest = self._project(log_q[root[is_root]].exp(), log_p.shape[1])
         inside = torch.zeros(log_p.shape[1], dtype=torch.bool, device=log_p.device)
-        inside[: len(self.in_image)] = torch.from_numpy(self.in_image).to(log_p.device)
+        inside[: len(self.pair.image)] = torch.from_numpy(self.pair.image).to(log_p.device)
         root_loss = log_p.new_zeros(len(root)).masked_scatter(
             is_root, kl_with_complement(target, rest, log_p[is_root], inside)
         )
@@ -157,11 +142,10 @@ class ESCD(Objective):
             rest = (1 - found.per_link(weight, len(links))).clamp_min(0)
             outside = torch.ones(len(links), log_p.shape[1], dtype=torch.bool, device=log_p.device)
             outside[found.link[found.entry], found.token] = False
-            some = (outside & (log_p.detach()[child] > -torch.inf)).any(1)
-            log_rest = torch.where(outside & some[:, None], log_p[child], -torch.inf).masked_fill(~some[:, None], 0.0)
+            log_rest, some = rest_logsumexp(log_p[child], outside)
             entropy = found.per_link(torch.special.xlogy(weight, weight), len(links))
             loss = loss + entropy
-            loss = loss + torch.where(some, torch.special.xlogy(rest, rest) - rest * log_rest.logsumexp(1), 0.0)
+            loss = loss + torch.where(some, torch.special.xlogy(rest, rest) - rest * log_rest, 0.0)
         return log_p.new_zeros(len(log_p)).index_add(0, child, loss)
 
     def _weight(self, found: Completions) -> Tensor:
@@ -229,21 +213,15 @@ class ESCD(Objective):
 
     def _tile_targets(self, z_t: Tensor, log_z_t: Tensor, roots: int, columns: int) -> tuple[Tensor, Tensor]:
         """t [columns, roots] and t(⊥) [roots] of the first `roots` teacher columns."""
-        phi = self.pair.phi
-
-        def padded() -> np.ndarray:
-            # ⊥ gathers in one more row.
-            return np.append(np.where(phi < 0, columns, phi), np.full(len(z_t) - len(phi), columns))
-
-        index = self.tables(("phi", len(z_t), columns), z_t.device, padded)
-        target = z_t.new_zeros(columns + 1, roots)
+        index = self.cells(columns, len(z_t), z_t.device)
+        target = z_t.new_zeros(columns + 1, roots)  # ⊥ gathers in one more row
         for block in _blocks(z_t):
             target.index_add_(0, index[block], (z_t[block, :roots] - log_z_t[:roots]).exp_())
         return target[:-1], target[-1]
 
     def _outside(self, columns: int, device: torch.device) -> Tensor:
         """Columns of a student head of `columns` rows that are not in U."""
-        inside = self.in_image
+        inside = self.pair.image
 
         def outside() -> np.ndarray:
             return np.append(np.flatnonzero(~inside), np.arange(len(inside), columns))

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from ..align import Alignment
 from .base import Objective, register
-from .rows import Rows, Units
-from .units import count
+from .rows import Rows, Units, count
 
 
 @register

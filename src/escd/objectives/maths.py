@@ -89,6 +89,20 @@ def kl_with_complement(target: Tensor, target_rest: Tensor, log_p: Tensor, insid
     return inner + torch.where(reachable, rest, 0.0)
 
 
+def rest_logsumexp(log_p: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:
+    """log-sum-exp of the columns `outside` of each row, and whether any of them can be reached at all.
+
+    Args:
+        log_p: [N, V], log-probabilities.
+        outside: bool [N, V].
+
+    Returns:
+        [N], and bool [N]: rows without a column above -inf outside have no such bin, and their value means nothing.
+    """
+    some = (outside & (log_p.detach() > -torch.inf)).any(1)
+    return torch.where(outside & some[:, None], log_p, -torch.inf).masked_fill(~some[:, None], 0.0).logsumexp(1), some
+
+
 def divergence(log_q: Tensor, log_p: Tensor, beta: float) -> Tensor:
     """Pointwise terms of the generalised Jensen-Shannon divergence of GKD (arXiv 2306.13649, eq. 1).
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..align import DIVERGED, INTERIOR, NO_TEACHER_ROW, ROOT, Alignment
+
 
 def _none() -> np.ndarray:
     return np.zeros(0, np.int64)
@@ -186,3 +188,29 @@ class Rows:
         wanted = np.arange(size, len(rows), size)
         places = np.unique(starts[np.searchsorted(starts, wanted, side="right") - 1])
         return [part for part in np.split(rows, places) if len(part)]
+
+
+def count(
+    alignment: Alignment, roots: np.ndarray, children: np.ndarray | None = None, blank: np.ndarray | None = None
+) -> Counter[str]:
+    """Student rows by what happens to them, see `Rows.counts`.
+
+    Args:
+        alignment: Of the response.
+        roots: int64, rows that take part in a loss of their own.
+        children: int64, child rows, maybe several times.
+        blank: bool [n], rows that would be roots but are masked.
+    """
+    status = alignment.status
+    children = np.unique(_none() if children is None else children)
+    idle = np.ones(len(status), bool)
+    idle[roots] = idle[children] = False
+    masked = idle & blank if blank is not None else np.zeros(len(status), bool)
+    return Counter(
+        root=len(roots),
+        child=len(children),
+        blank=int(masked.sum()),
+        interior=int((idle & ~masked & ((status == INTERIOR) | (status == ROOT))).sum()),
+        no_teacher_row=int((idle & (status == NO_TEACHER_ROW)).sum()),
+        diverged=int((idle & (status == DIVERGED)).sum()),
+    )

@@ -11,7 +11,6 @@ from torch import Tensor
 from ..pair import TokenizerPair
 from .base import check_choice, register
 from .maths import divergence, segment_logsumexp, segment_sum
-from .rows import Rows, Units
 from .spans import Spans, UnitObjective
 
 
@@ -41,13 +40,11 @@ class SimCT(UnitObjective):
         self.units = units
         self._continuations = lru_cache(maxsize=512)(self._find_continuations)
 
-    def losses(self, student_logits: Tensor, teacher_logits: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
-        """See `Objective.losses`."""
-        assert rows.units is not None
-        spans = Spans(student_logits, teacher_logits, rows.units)
-        shared = self.tables("shared", spans.student.device, lambda: self.pair.shared.T.copy())
+    def unit_losses(self, spans: Spans) -> Tensor:
+        """See `UnitObjective.unit_losses`."""
+        shared = self.shared(spans.student.device)
         log_q, log_p = spans.teacher[:, shared[0]], spans.student[:, shared[1]]
-        of_unit, extra_q, extra_p = self._extra(spans, student_logits, rows.units)
+        of_unit, extra_q, extra_p = self._extra(spans)
         count = len(log_p)
 
         def normalised(scores: Tensor, extra: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,12 +53,11 @@ class SimCT(UnitObjective):
 
         (log_q, extra_q), (log_p, extra_p) = normalised(log_q, extra_q), normalised(log_p, extra_p)
         loss = divergence(log_q, log_p, 1.0).sum(-1)
-        loss = loss + segment_sum(divergence(extra_q, extra_p, 1.0), of_unit, count)
-        return spans.spread(loss, len(student_logits))
+        return loss + segment_sum(divergence(extra_q, extra_p, 1.0), of_unit, count)
 
-    def _extra(self, spans: Spans, student_logits: Tensor, units: Units) -> tuple[Tensor, Tensor, Tensor]:
+    def _extra(self, spans: Spans) -> tuple[Tensor, Tensor, Tensor]:
         """Candidates beyond the shared tokens: unit, teacher's score and student's score of each, all [X]."""
-        device = student_logits.device
+        units, device = spans.units, spans.log_p.device
         sizes_s, sizes_t = spans.sizes
         heads_s, heads_t = units.first_student, units.first_teacher
         none = np.zeros(0, np.int64)
@@ -82,8 +78,7 @@ class SimCT(UnitObjective):
         whole = torch.tensor(realised, dtype=torch.int64, device=device)
         row = spans.first[at]
         action = torch.from_numpy(units.student_id).to(device)[row]
-        log_next = student_logits[row + 1].log_softmax(-1)
-        score_p = (spans.student[at, action] + log_next.gather(1, u[:, None]).squeeze(1)) / 2
+        score_p = (spans.student[at, action] + spans.log_p[row + 1, u]) / 2
         mean_p, mean_q = (
             (total / torch.from_numpy(size).to(device))[whole]
             for total, size in ((spans.student_sum, sizes_s), (spans.teacher_sum, sizes_t))

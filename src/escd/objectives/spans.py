@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +26,8 @@ class Spans:
         units: Which rows are one unit.
 
     Attributes:
+        units: As given.
+        log_p: [A, C_S], log-probabilities of every student row.
         first: int64 [U], first student row of each unit.
         sizes: Two times int64 [U], tokens of the student and of the teacher.
         student, teacher: [U, C_S], [U, C_T], log-probabilities at the first row of each unit.
@@ -33,15 +36,15 @@ class Spans:
     """
 
     def __init__(self, student_logits: Tensor, teacher_logits: Tensor, units: Units):
-        device = student_logits.device
-        self.first = torch.from_numpy(units.first_student).to(device)
+        self.units, self.log_p = units, student_logits.log_softmax(-1)
+        self.first = torch.from_numpy(units.first_student).to(student_logits.device)
         count = len(self.first)
         self.sizes = tuple(np.bincount(u, minlength=count) for u in (units.student, units.teacher))
         self.student, self.student_sum, self.student_rest = _merged(
-            student_logits, units.student, units.student_id, units.first_student
+            self.log_p, units.student, units.student_id, units.first_student
         )
         self.teacher, self.teacher_sum, self.teacher_rest = _merged(
-            teacher_logits, units.teacher, units.teacher_id, units.first_teacher
+            teacher_logits.log_softmax(-1), units.teacher, units.teacher_id, units.first_teacher
         )
 
     def spread(self, per_unit: Tensor, rows: int) -> tuple[Tensor, Tensor]:
@@ -50,9 +53,8 @@ class Spans:
         return nothing.index_add(0, self.first, per_unit), nothing
 
 
-def _merged(logits: Tensor, unit: np.ndarray, ids: np.ndarray, first: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-    device = logits.device
-    log_p = logits.log_softmax(-1)
+def _merged(log_p: Tensor, unit: np.ndarray, ids: np.ndarray, first: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+    device = log_p.device
     of_unit, token, head = (torch.from_numpy(a).to(device) for a in (unit, ids, first))
     taken = log_p.gather(1, token[:, None]).squeeze(1)
     total = segment_sum(taken, of_unit, len(head))
@@ -74,9 +76,9 @@ class UnitObjective(Objective):
         spans = Spans(student_logits, teacher_logits, rows.units)
         return spans.spread(self.unit_losses(spans), len(student_logits))
 
+    @abstractmethod
     def unit_losses(self, spans: Spans) -> Tensor:
         """[U], the loss of each unit in nats."""
-        raise NotImplementedError
 
 
 @register
@@ -111,7 +113,7 @@ class GOLD(UnitObjective):
         """See `UnitObjective.unit_losses`."""
         log_p = spans.student + spans.student_rest[:, None]
         log_q = spans.teacher + spans.teacher_rest[:, None]
-        shared = self.tables("shared", log_p.device, lambda: self.pair.shared.T.copy())
+        shared = self.shared(log_p.device)
         weight = shared.shape[1] / log_q.shape[1] if self.matched_weight is None else self.matched_weight
         matched = divergence(log_q[:, shared[0]], log_p[:, shared[1]], self.beta).sum(-1)
         p, q = (_without(x, ids).exp() for x, ids in ((log_p, shared[1]), (log_q, shared[0])))

@@ -33,7 +33,7 @@ class Strict(_OneToOne):
 
     def losses(self, student_logits: Tensor, teacher_logits: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """See `Objective.losses`."""
-        shared = self.tables("shared", student_logits.device, lambda: self.pair.shared.T.copy())
+        shared = self.shared(student_logits.device)
         log_q = teacher_logits[:, shared[0]].log_softmax(-1)
         log_p = student_logits[:, shared[1]].log_softmax(-1)
         loss = divergence(log_q, log_p, 1.0).sum(-1)

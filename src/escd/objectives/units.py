@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
-from ..align import DIVERGED, INTERIOR, NO_TEACHER_ROW, ROOT, Alignment
+from ..align import Alignment
 from ..pair import TokenizerPair
-from .rows import Rows, Units
+from .rows import Rows, Units, count
 
 
-def boundaries(pair: TokenizerPair, alignment: Alignment) -> tuple[np.ndarray, np.ndarray]:
-    """Byte offsets at which both models start a token or end their text, ascending, and where each teacher row stands.
+def boundaries(alignment: Alignment) -> np.ndarray:
+    """Byte offsets at which both models start a token or end their text, ascending.
 
     Nothing after the first differing byte is a boundary.
     """
-    ends_t = np.cumsum(pair.teacher.byte_lengths[alignment.teacher_ids])
-    starts_t = ends_t - pair.teacher.byte_lengths[alignment.teacher_ids]
     length_s, length_t = alignment.lengths
-    both = np.intersect1d(np.append(alignment.offsets, length_s), np.append(starts_t, length_t))
-    return both[both <= alignment.common], starts_t
+    both = np.intersect1d(np.append(alignment.offsets, length_s), np.append(alignment.teacher_offsets, length_t))
+    return both[both <= alignment.common]
 
 
 def unit_rows(pair: TokenizerPair, alignment: Alignment, first_only: bool = False, one_to_one: bool = False) -> Rows:
@@ -32,8 +28,7 @@ def unit_rows(pair: TokenizerPair, alignment: Alignment, first_only: bool = Fals
         first_only: Whether only the first row of each unit takes part.
         one_to_one: Whether only units of one token on both sides count.
     """
-    offsets = alignment.offsets
-    edges, starts_t = boundaries(pair, alignment)
+    offsets, starts_t, edges = alignment.offsets, alignment.teacher_offsets, boundaries(alignment)
     unit_s = np.searchsorted(edges, offsets, side="right") - 1
     unit_t = np.searchsorted(edges, starts_t, side="right") - 1
     last = len(edges) - 1
@@ -63,19 +58,6 @@ def unit_rows(pair: TokenizerPair, alignment: Alignment, first_only: bool = Fals
     root = np.full(len(rows_s), -1)
     root[units.first_student] = units.first_teacher
     return Rows(rows_s, rows_t, root, units=units, counts=count(alignment, rows_s), total=len(offsets))
-
-
-def count(alignment: Alignment, supervised: np.ndarray) -> Counter[str]:
-    """Student rows by what happens to them, given which of them take part in a loss; see `Rows.counts`."""
-    idle = np.ones(len(alignment.status), bool)
-    idle[supervised] = False
-    status = alignment.status[idle]
-    return Counter(
-        root=len(supervised),
-        interior=int(((status == INTERIOR) | (status == ROOT)).sum()),
-        no_teacher_row=int((status == NO_TEACHER_ROW).sum()),
-        diverged=int((status == DIVERGED).sum()),
-    )
 
 
 def _stop_row(pair: TokenizerPair, alignment: Alignment) -> tuple[int, int] | None:
