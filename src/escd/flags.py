@@ -61,7 +61,7 @@ def read_flags(
         ConfigError: Unknown flag or key, a value of the wrong kind, an unreadable file.
     """
     parser = _Parser(types, prog=prog, allow_abbrev=False)  # type: ignore[arg-type]
-    args, content, config = _split_equals(argv), {}, None
+    args, content, config = split_equals(argv), {}, None
     if args.count("--config") > 1:
         raise ConfigError("--config is given twice; one file is enough")
     if "--config" in args:
@@ -87,10 +87,15 @@ def read_flags(
 
 def given_names(argv: Sequence[str]) -> frozenset[str]:
     """Names of the flags on a command line."""
-    return frozenset(word.lstrip("-").replace("-", "_") for word in _split_equals(argv) if word.startswith("-"))
+    return frozenset(name_of(word) for word in split_equals(argv) if word.startswith("-"))
 
 
-def _split_equals(argv: Sequence[str]) -> list[str]:
+def name_of(flag: str) -> str:
+    """The name of a flag: `--max-steps` is `max_steps`."""
+    return flag.lstrip("-").replace("-", "_")
+
+
+def split_equals(argv: Sequence[str]) -> list[str]:
     """`--flag=value` as two words, so that `--config=x.yaml` is seen too."""
     return [word for arg in argv for word in (arg.split("=", 1) if re.match(r"--[\w-]+=", arg) else [arg])]
 

@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import math
-import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from escd.compare.recipe import read_plan
 from escd.compare.results import gather
 from escd.compare.runs import runs
 from escd.compare.tables import markdown, write_tables
+from html_page import Page
 
 HOSTILE = "<script>alert('x')</script> & {{ 7*7 }} \x1b[31m"
 ARMS = ("escd", "escd-none", "bpm", "bpm+child", "simct", "gold", "uld", "xtoken", "alm", "strict", "seqkd", "sft")
@@ -52,38 +51,6 @@ def fill(plan, shares, steps=40, problems=50):
         for run in runs(plan):
             row = {"arm": run.arm, "seed": run.seed, "code": 0, "seconds": 75.0, "peak_memory": 600 * 2**20}
             file.write(json.dumps(row) + "\n" + json.dumps({**row, "seconds": 5.0, "peak_memory": 1}) + "\n")
-
-
-class Page(HTMLParser):
-    """Tags, attributes and text; fails on a tag that does not nest."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.open, self.tags, self.attributes, self.words = [], [], [], []
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag not in ("meta", "link", "br", "path", "use", "rect"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-
-    def handle_endtag(self, tag):
-        if tag not in ("meta", "link", "br", "path", "use", "rect"):
-            assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-    @property
-    def text(self):
-        return re.sub(r"\s+", " ", "".join(self.words))
 
 
 @pytest.fixture

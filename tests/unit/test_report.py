@@ -4,7 +4,6 @@ import json
 import math
 import os
 import re
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +17,7 @@ from escd.report.figures import bins, end_labels
 from escd.report.reading import read_run, text
 from escd.report.samples import cases, choose, outcomes
 from escd.report.svg import canvas, drawing
+from html_page import Page
 
 HOSTILE = "</div><script>alert('x')</script><img src=https://evil.example/x.png onerror=alert(1)> & \"q\" {{ 7*7 }}"
 ROW = {
@@ -65,42 +65,6 @@ def folder(path, metrics=None, info=None, before=None, after=None, task="lab-mat
             (path / "evaluation" / when).mkdir(parents=True, exist_ok=True)
             (path / "evaluation" / when / f"{task}.jsonl").write_text(log(*rows))
     return path
-
-
-class Page(HTMLParser):
-    """Tags, text and attributes of a page; fails on one that does not nest."""
-
-    VOID = ("meta", "link", "br", "img", "path", "use", "rect")
-
-    def __init__(self, html):
-        super().__init__()
-        self.open, self.tags, self.ids, self.attributes, self.words = [], [], [], [], []
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-        self.ids += [value for name, value in attrs if name == "id"]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-        if tag not in self.VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-    @property
-    def text(self):
-        return re.sub(r"\s+", " ", "".join(self.words))
 
 
 def render(path):

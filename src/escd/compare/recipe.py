@@ -16,8 +16,8 @@ import yaml
 
 from ..errors import ConfigError
 from ..evaluation.tasks import load_tasks
-from ..flags import read_mapping
-from ..models import check_path
+from ..flags import name_of, read_mapping, split_equals
+from ..models import check_path, path_of
 from ..objectives import objective_names
 from ..objectives.base import objective_class, suggest
 from ..training.arguments import Request, find_recipe, parse
@@ -81,7 +81,7 @@ class Plan:
 
     def settings(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """What the runs are made with: values that differ from their defaults, those of all arms and those of each."""
-        given = {*self.shared, *(_key(w) for w in self.overrides if w.startswith("--"))} - {"env"}
+        given = {*self.shared, *(name_of(w) for w in self.overrides if w.startswith("--"))} - {"env"}
         shared = {}
         for key in sorted(given):
             holders = [arm for arm, own in self.arms.items() if key not in own]
@@ -145,11 +145,10 @@ def _split(argv: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """The comparison's own flags with their values, and the words that go to every run."""
     own, rest = [], []
     target = rest
-    for arg in argv:
-        for word in arg.split("=", 1) if re.match(r"--[\w-]+=", arg) else [arg]:
-            if word.startswith("--"):
-                target = own if _key(word) in OWN else rest
-            target.append(word)
+    for word in split_equals(argv):
+        if word.startswith("--"):
+            target = own if name_of(word) in OWN else rest
+        target.append(word)
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--arms", nargs="+")
     parser.add_argument("--seeds", nargs="+", type=int)
@@ -160,10 +159,6 @@ def _split(argv: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     if rest and not rest[0].startswith("--"):
         raise ConfigError(f"unknown argument {rest[0]!r}; a comparison has one recipe, and flags after it")
     return given, rest
-
-
-def _key(flag: str) -> str:
-    return flag.lstrip("-").replace("-", "_")
 
 
 def _arms(given: Any, written: Any, where: str) -> dict[str, dict[str, Any]]:
@@ -202,7 +197,7 @@ def _mapping(written: Any, where: str) -> dict[str, dict[str, Any]]:
 def _check_flags(shared: dict[str, Any], arms: dict[str, dict[str, Any]], overrides: list[str], where: str) -> None:
     """Raise for flags that a comparison sets itself, and for arms that could not be compared."""
     places = [(where, shared), *((f"{where}: arm {name!r}", own) for name, own in arms.items())]
-    words = {_key(word) for word in overrides if word.startswith("--")}
+    words = {name_of(word) for word in overrides if word.startswith("--")}
     for place, keys in [*places, ("command line", words)]:
         for key in _SET:
             if key in keys:
@@ -273,8 +268,8 @@ def _parse(
 def _check_inputs(requests: Mapping[str, Request], seed: int) -> None:
     """Raise for models, prompts and tasks that are not there."""
     for request in requests.values():
-        check_path(os.path.expanduser(str(request.model.model_name_or_path)), "student")
-        check_path(os.path.expanduser(str(request.training.teacher_model_name_or_path)), "teacher")
+        check_path(path_of(str(request.model.model_name_or_path)), "student")
+        check_path(path_of(str(request.training.teacher_model_name_or_path)), "teacher")
     script = next(iter(requests.values())).script
     from_dataset = any(objective_class(r.training.objective).source == "dataset" for r in requests.values())
     load_prompts(script, seed, completions=from_dataset)

@@ -25,6 +25,7 @@ from transformers.generation.logits_process import (
 from ..chat import Prompt, render_prompt
 from ..errors import ConfigError, StudentError
 from ..families import stop_ids
+from ..teachers.local import left_padded
 
 
 @dataclass(frozen=True)
@@ -152,9 +153,8 @@ def sample_batches(
 def _generate(
     model: Any, rows: list[list[int]], keys: list[Key], config: GenerationConfig, sampling: Sampling, vocabulary: int
 ) -> list[list[int]]:
-    length, pad = max(len(ids) for ids in rows), config.pad_token_id
-    ids = torch.tensor([[pad] * (length - len(r)) + r for r in rows], device=model.device)
-    mask = torch.tensor([[0] * (length - len(r)) + [1] * len(r) for r in rows], device=model.device)
+    ids, mask = left_padded(rows, config.pad_token_id, model.device)
+    length = ids.shape[1]
     processors: list[LogitsProcessor] = [_RealTokens(vocabulary)]
     if sampling.temperature:
         processors += [TemperatureLogitsWarper(float(sampling.temperature))]

@@ -62,20 +62,25 @@ class LocalTeacher(Teacher):
             max_new_tokens=args.max_completion_length, do_sample=True, temperature=args.temperature, top_p=args.top_p,
             top_k=args.top_k, eos_token_id=list(stops), pad_token_id=stops[0], disable_compile=True,
         )  # fmt: skip
-        length = max(len(ids) for ids in prompts)
-        ids = torch.tensor([[stops[0]] * (length - len(p)) + p for p in prompts])
-        mask = torch.tensor([[0] * (length - len(p)) + [1] * len(p) for p in prompts])
-        device = self.unwrapped.get_input_embeddings().weight.device
+        ids, mask = left_padded(prompts, stops[0], self.unwrapped.get_input_embeddings().weight.device)
         found = self._run(
-            self.model, self.unwrapped, self.unwrapped.generate, input_ids=ids.to(device),
-            attention_mask=mask.to(device), generation_config=config,
-        )[:, length:].tolist()  # fmt: skip
+            self.model, self.unwrapped, self.unwrapped.generate, input_ids=ids, attention_mask=mask,
+            generation_config=config,
+        )[:, ids.shape[1] :].tolist()  # fmt: skip
         ends = [next((k + 1 for k, token in enumerate(row) if token in stops), len(row)) for row in found]
         return [row[:end] for row, end in zip(found, ends, strict=True)]
 
     def head(self) -> Head:
         """See `Teacher.head`."""
         return head_of(self.unwrapped)
+
+
+def left_padded(prompts: Sequence[list[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Ids and attention mask [B, L] of prompts that a model is to continue."""
+    length = max(len(ids) for ids in prompts)
+    ids = torch.tensor([[pad] * (length - len(p)) + p for p in prompts], device=device)
+    mask = torch.tensor([[0] * (length - len(p)) + [1] * len(p) for p in prompts], device=device)
+    return ids, mask
 
 
 def last_hidden(model: Any, conversations: Sequence[Conversation]) -> tuple[Tensor, list[int]]:
