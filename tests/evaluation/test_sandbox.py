@@ -99,7 +99,7 @@ def test_runs_repeat_exactly():
 
 def test_a_run_leaves_nothing_for_the_next():
     run_python("open('left', 'w').write('x')")
-    assert run_python("import os; print(os.listdir('/work'))").stdout == "[]\n"
+    assert run_python("import os; print(os.listdir('/sandbox'))").stdout == "[]\n"
 
 
 def test_runs_in_threads_do_not_mix():
@@ -296,7 +296,7 @@ def test_memory_hog(source):
         "os.memfd_create('x')",
         "libc.shmget(0, 1 << 20, 0o1600)",
         "libc.mq_open(b'/x', 0o102, 0o600, None)",
-        "os.setxattr('/work', 'user.x', b'y')",
+        "os.setxattr('/sandbox', 'user.x', b'y')",
         "__import__('socket').socketpair()[0].setsockopt(1, 7, 1 << 24)",
         "libc.mlock(ctypes.create_string_buffer(1 << 16), 1 << 16)",
     ],
@@ -380,10 +380,10 @@ def test_no_writing_elsewhere(path):
     assert (os.path.exists("/python") or os.path.exists(path)) == before
 
 
-@pytest.mark.parametrize("path", ["/dev/null", "/dev/urandom", "/work/../../../x", "/python/bin/python3"])
+@pytest.mark.parametrize("path", ["/dev/null", "/dev/urandom", "/sandbox/../../../x", "/python/bin/python3"])
 def test_devices_and_program_stay(path):
     refused(f"os.remove({path!r})")
-    refused(f"os.rename({path!r}, '/work/x')")
+    refused(f"os.rename({path!r}, '/sandbox/x')")
     refused(f"os.chmod({path!r}, 0o777)")
 
 
@@ -455,9 +455,9 @@ for attack in (lambda: socket.create_connection(('127.0.0.1', {port})), lambda: 
     [
         "libc.unshare(0x10000000)",
         "libc.setns(0, 0)",
-        "libc.mount(b'none', b'/work', b'tmpfs', 0, None)",
+        "libc.mount(b'none', b'/sandbox', b'tmpfs', 0, None)",
         "libc.umount2(b'/', 2)",
-        "os.chroot('/work')",
+        "os.chroot('/sandbox')",
         "libc.ptrace(0, 0, 0, 0)",
         "libc.process_vm_writev(1, None, 0, None, 0, 0)",
         "libc.syscall(321, 0, 0, 0)",
@@ -470,7 +470,7 @@ for attack in (lambda: socket.create_connection(('127.0.0.1', {port})), lambda: 
         "libc.setresuid(0, 0, 0)",
         "libc.personality(0)",
         "libc.sethostname(b'x', 1)",
-        "os.mknod('/work/x', 0o60600, os.makedev(8, 0))",
+        "os.mknod('/sandbox/x', 0o60600, os.makedev(8, 0))",
         "os.nice(-5)",
         "open('/proc/self/mem', 'r+b')",
     ],

@@ -20,7 +20,7 @@ from .limits import Limits
 from .runtime import runtime
 from .syscalls import seccomp_filter
 
-WORK = "/work"
+WORK = "/sandbox"  # no folder of the machine should have this name: inside, it is the program's own
 # Root starts each program as another user, of a range that systemd gives to passing services: the limit on threads
 # does not bind root, and binds the threads of a user as a whole.
 _USERS = range(61184, 65520)
