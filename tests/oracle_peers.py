@@ -85,7 +85,11 @@ def log_total(log_p, columns):
 
 
 def reverse_kl(scores):
-    """KL(softmax of student scores || softmax of teacher scores) of [(student score, teacher score)]."""
+    """KL(softmax of student scores || softmax of teacher scores) of [(student score, teacher score)].
+
+    What the teacher excludes takes no part.
+    """
+    scores = [(s, t) for s, t in scores if t > -math.inf]
     mine, theirs = [s for s, _ in scores], [t for _, t in scores]
     if not scores:
         return 0.0
@@ -310,17 +314,26 @@ def projection(student, teacher, top):
     return weights
 
 
-def xtoken(student, teacher, logits, teacher_logits, student_ids, teacher_ids, top=4):
+def averaged(rows):
+    """Softmax of the mean log-probability of each column, as logarithms."""
+    means = torch.stack([torch.as_tensor(row, dtype=torch.float64) for row in rows]).mean(0)
+    return means - torch.logsumexp(means, 0)
+
+
+def xtoken(student, teacher, logits, teacher_logits, student_ids, teacher_ids, top=4, merge="product"):
     log_p, log_q = logits.log_softmax(-1), log_softmax(teacher_logits)
     weights = projection(student, teacher, top)
     losses = {}
     for unit in aligned_units(student, teacher, student_ids, teacher_ids):
-        mine, _ = unit
+        mine, theirs = unit
         _, q = merged(student_ids, teacher_ids, log_p, log_q, unit)
-        later = sum(log_p[i, student_ids[i]] for i in mine[1:])
+        first, later = log_p[mine[0]], sum(log_p[i, student_ids[i]] for i in mine[1:])
+        if merge == "mean":
+            first, later = averaged([log_p[i] for i in mine]), 0.0
+            q = averaged([log_q[j] for j in theirs]).tolist()
         loss = 0.0
         for v in range(len(q)):  # what W does not reach costs a constant
-            reached = sum(log_p[mine[0], u].exp() * row[v] for u, row in weights.items() if v in row) + 1e-10
+            reached = sum(first[u].exp() * row[v] for u, row in weights.items() if v in row) + 1e-10
             loss = loss + kl_term(q[v], torch.as_tensor(reached, dtype=torch.float64).log() + later)
         losses[mine[0]] = loss
     return response(logits, losses)

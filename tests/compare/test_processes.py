@@ -15,6 +15,7 @@ import pytest
 from filelock import FileLock
 
 from escd.cli import main
+from escd.compare import processes
 from escd.metrics_file import read_metrics
 
 pytestmark = pytest.mark.usefixtures("fake")
@@ -167,6 +168,27 @@ def test_ctrl_c_stops_the_runs_and_says_how_to_go_on(recipe, capsys):
     trouble(recipe.work)
     assert compare(recipe) == 0
     assert ["escd/seed-2", "resumed"] in calls(recipe.work)
+
+
+def test_ctrl_c_while_the_end_of_a_run_is_noted_down(recipe, capsys):
+    written = processes.write_whole
+
+    def press(path, text):
+        if path.name == processes.ATTEMPTS:
+            os.kill(os.getpid(), signal.SIGINT)
+        written(path, text)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(processes, "write_whole", press)
+            assert compare(recipe, processes=1) == 130
+    finally:
+        assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+    assert "1 of 4 runs are finished; the same command continues" in capsys.readouterr().err
+    assert compare(recipe) == 0
+    assert [name for name, *_ in calls(recipe.work)].count("escd/seed-1") == 1
+    assert len(read_metrics(recipe.work / "out" / "attempts.jsonl")) == 4
 
 
 def test_without_a_checkpoint_a_run_starts_from_scratch(recipe):

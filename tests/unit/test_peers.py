@@ -62,6 +62,19 @@ def test_worked_example_posterior():
     assert found.root.tolist() == pytest.approx([0.4597, 0.0], abs=5e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("arm", [{"completion_weight": "posterior"}, {"rest_bin": True}], ids=str)
+def test_a_share_of_masses_too_small_for_a_float(arm, dtype):
+    """All that starts with a is ab, with a probability of e^-1000; b completes it."""
+    vocabs = [escd.ByteVocab(t) for t in ([b"a", b"b", b"c"], [b"ab", b"c"])]
+    objective = escd.objective("escd", escd.TokenizerPair(*vocabs), **arm)
+    p, q = torch.tensor([[0.5, 0.3, 0.2]] * 2, dtype=dtype).log(), torch.tensor([[-1000.0, 0.0]], dtype=dtype)
+    assert objective.row_losses(p, q, [0, 1], [0]).child.tolist() == pytest.approx([0.0, -log(0.3)])
+    # Where the teacher rules it out, there is nothing to share.
+    q[0, 0] = -torch.inf
+    assert not objective.row_losses(p, q, [0, 1], [0]).child.any()
+
+
 def test_worked_example_rest_bin():
     """Nothing that starts with Br is outside the two groups; Cat and other tokens hold .4."""
     found = bread("escd", rest_bin=True)
@@ -238,6 +251,15 @@ def test_xtoken():
     check(spelled("xtoken"), [first, 0.0, second, stop])
     whole = loss(Q[1], {"ab": 0.0, "c": 0.7, "a": 0.1, "stop": 0.1})
     assert spelled("xtoken", top=1)[2] == pytest.approx(whole, abs=1e-9)
+
+
+def test_xtoken_with_averaged_rows():
+    """As the authors merge: here ab is a, b, each probability the root of two rows' product, normalised."""
+    p = [(x * y) ** 0.5 for x, y in zip(P[0], P[1], strict=True)]
+    a, _, c, ca, stop = (x / sum(p) for x in p)
+    expected = kl(Q[0], [1e-10, 1e-10 + c + ca * 10 / 11, 1e-10 + a + ca / 11, 1e-10 + stop])
+    found, product = spelled("xtoken", merge="mean"), spelled("xtoken")
+    check(found, [expected, 0.0, product[2], product[3]])
 
 
 def test_alm():

@@ -9,8 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,36 +60,54 @@ def complete(plan: Plan) -> list[Failure]:
     done = _steps(every, plan)
     # No bar where it would fill a file; the lines about each run come there too.
     bar = tqdm(total=total, unit="step", desc="Comparing", smoothing=0, initial=done, disable=None)
-    try:
-        while waiting or running:
-            for run in every:
-                with suppress(OSError):  # a full disk; then the next arm of the seed asks the base student itself
-                    keep_base(plan, run)
-            while len(running) < plan.processes and (run := _next(plan, waiting, running)):
-                waiting.remove(run)
-                try:
-                    running.append(_start(plan, run))
-                except OSError as error:
-                    failures.append(_failed(bar, run, f"could not be started: {error}"))
-            time.sleep(_POLL)
-            for each in [r for r in running if _ended(plan, r)]:
-                running.remove(each)
-                if each.run.finished:
-                    bar.write(f"{each.run.name}: finished")
-                else:
-                    failures.append(_failed(bar, each.run, _reason(each)))
-            done, before = _steps(every, plan), done
-            bar.update(done - before)
-            ended = sum(run.finished for run in every)
-            failed = f", {len(failures)} failed" if failures else ""
-            bar.set_postfix_str(f"{ended} of {len(every)} runs finished{failed}", refresh=False)
-    finally:
-        for each in running:
-            os.killpg(each.process.pid, signal.SIGKILL)
-            while not _ended(plan, each):
-                time.sleep(0.01)
-        bar.close()
+    with _ctrl_c() as pressed:
+        try:
+            while waiting or running:
+                if pressed.is_set():
+                    raise KeyboardInterrupt
+                for run in every:
+                    with suppress(OSError):  # a full disk; then the next arm of the seed asks the base student itself
+                        keep_base(plan, run)
+                while len(running) < plan.processes and (run := _next(plan, waiting, running)):
+                    waiting.remove(run)
+                    try:
+                        running.append(_start(plan, run))
+                    except OSError as error:
+                        failures.append(_failed(bar, run, f"could not be started: {error}"))
+                time.sleep(_POLL)
+                for each in [r for r in running if _ended(plan, r)]:
+                    running.remove(each)
+                    if each.run.finished:
+                        bar.write(f"{each.run.name}: finished")
+                    else:
+                        failures.append(_failed(bar, each.run, _reason(each)))
+                done, before = _steps(every, plan), done
+                bar.update(done - before)
+                ended = sum(run.finished for run in every)
+                failed = f", {len(failures)} failed" if failures else ""
+                bar.set_postfix_str(f"{ended} of {len(every)} runs finished{failed}", refresh=False)
+        finally:
+            for each in running:
+                os.killpg(each.process.pid, signal.SIGKILL)
+                while not _ended(plan, each):
+                    time.sleep(0.01)
+            bar.close()
     return failures
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[threading.Event]:
+    """Ctrl-C only sets what is given, so that it never falls between the end of a process and the note about it."""
+    pressed = threading.Event()
+    # A process in the background of a shell ignores Ctrl-C, and only the main thread may say what it does.
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield pressed
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: pressed.set())
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _steps(every: list[Run], plan: Plan) -> int:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..pair import TokenizerPair
-from .maths import ragged, segment_logsumexp, segment_sum
+from .maths import UNREACHABLE, ragged, segment_logsumexp, segment_sum
 from .rows import Links
 from .tables import DeviceTables
 
@@ -25,8 +25,9 @@ class Completions:
     Attributes:
         link: int64 [E], the link of each entry.
         mass: [E], M_g, the teacher's probability of the group at the root row.
-        compatible: [K], the teacher's probability of the tokens that start with the bytes sampled since the root;
-            None if it was not asked for.
+        weight: [E], what each is weighted by: `mass`, or the posterior.
+        rest: [K], what the weights behind a link leave of 1; 0 where the teacher rules out all that starts with the
+            bytes sampled, which has no posterior.
         log_p: [E], log P_g, the student's log-probability of the set at the child row.
         token, column: int64 [M], student token and column of the logits of each member.
         entry: int64 [M], its entry.
@@ -35,7 +36,8 @@ class Completions:
 
     link: Tensor
     mass: Tensor
-    compatible: Tensor | None
+    weight: Tensor
+    rest: Tensor
     log_p: Tensor
     token: Tensor
     column: Tensor
@@ -85,7 +87,7 @@ class CompletionSets:
         links: Links,
         teacher: tuple[Tensor, Tensor],
         student: tuple[Tensor, Tensor],
-        compatible: bool = False,
+        posterior: bool = False,
     ) -> Completions:
         """Masses and probabilities of the groups that the links open.
 
@@ -93,7 +95,8 @@ class CompletionSets:
             links: The child rows.
             teacher: Logits [C_T, m] with one column per row, and their log-partition functions [m].
             student: The same for the student, [C_S, n], [n].
-            compatible: Whether the compatible mass of each link is wanted too.
+            posterior: Whether events are weighted by M_g divided by the teacher's probability of all tokens that start
+                with the bytes sampled since the root, which may be too small for a float.
         """
         (z_t, log_z_t), (z_s, log_z_s) = teacher, student
         device = z_s.device
@@ -112,21 +115,27 @@ class CompletionSets:
         first = t["group_start"][group]
         candidate, of_entry = ragged(first, t["group_start"][group + 1] - first)
 
-        def mass(token: Tensor, of_link: Tensor, segment: Tensor, size: int) -> Tensor:
+        def log_q(token: Tensor, of_link: Tensor) -> Tensor:
             column = parent[of_link]
-            return segment_sum((z_t[token, column] - log_z_t[column]).exp(), segment, size)
+            return z_t[token, column] - log_z_t[column]
 
-        group_mass = mass(t["candidates"][candidate], link[of_entry], of_entry, len(link))
-        whole = None
-        if compatible:
+        log_candidate = log_q(t["candidates"][candidate], link[of_entry])
+        mass = weight = segment_sum(log_candidate.exp(), of_entry, len(link))
+        whole = mass.new_ones(len(links))
+        if posterior:
             place, of_link = ragged(low, high - low)
             order = self._tables("teacher_order", device, lambda: self.pair.teacher_order)
-            whole = mass(order[place], of_link, of_link, len(links))
+            log_whole = segment_logsumexp(log_q(order[place], of_link), of_link, len(links))
+            log_mass = segment_logsumexp(log_candidate, of_entry, len(link))
+            some = log_whole > UNREACHABLE
+            weight = (log_mass - torch.where(some, log_whole, torch.inf)[link]).exp()
+            whole = some.to(mass.dtype)
+        rest = (whole - segment_sum(weight, link, len(links))).clamp_min(0)
         member, of_set = ragged(first_member, size)
         token, column = t["members"][member], child[link[of_set]]
         log_member = z_s[token, column] - log_z_s[column]
         log_p = segment_logsumexp(log_member, of_set, len(link))
-        return Completions(link, group_mass, whole, log_p, token, column, of_set, log_member)
+        return Completions(link, mass, weight, rest, log_p, token, column, of_set, log_member)
 
     def _on(self, device: torch.device) -> dict[str, Tensor]:
         owners: dict[str, Any] = dict.fromkeys(("start", "count", "group", "low", "size", "members"), self)

@@ -12,7 +12,7 @@ from ..align import DIVERGED, Alignment
 from ..errors import ConfigError
 from ..pair import TokenizerPair
 from .base import Objective, Tile, TileLosses, check_choice, register
-from .completion import COMPLETIONS, Completions, CompletionSets
+from .completion import COMPLETIONS, CompletionSets
 from .maths import UNREACHABLE, column_logsumexp, expected_log, kl_with_complement, rest_logsumexp
 from .rows import Links, Rows, count
 from .steps import Steps, deeper_steps
@@ -65,7 +65,7 @@ class ESCD(Objective):
         self.sets = CompletionSets(pair, completion)
         self.deep = completion == "deep"
         self.rest_bin = rest_bin
-        self.needs_compatible = rest_bin or completion_weight == "posterior"
+        self.posterior = rest_bin or completion_weight == "posterior"
 
     # -- which rows ---------------------------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class ESCD(Objective):
         root = root[status[row_s[root] + 1] != DIVERGED]
         action = ids[row_s[root]]
         none = np.zeros(len(root), np.int64)
-        low, high = self._compatible[action].T if self.needs_compatible else (none, none)
+        low, high = self._compatible[action].T if self.posterior else (none, none)
         steps = Steps(root, row_s[root] + 1, action, low, high)
         return deeper_steps(self.pair, alignment, steps) if self.deep else steps
 
@@ -134,12 +134,12 @@ class ESCD(Objective):
         links = rows.links
         # Both are log-probabilities, so their partition functions are 1.
         normal_t, normal_s = log_q.new_zeros(len(log_q)), log_p.new_zeros(len(log_p))
-        found = self.sets.find(links, (log_q.T, normal_t), (log_p.T, normal_s), self.needs_compatible)
+        found = self.sets.find(links, (log_q.T, normal_t), (log_p.T, normal_s), self.posterior)
         child = torch.from_numpy(links.child).to(log_p.device)
-        weight = self._weight(found)
+        weight = found.weight
         loss = -found.per_link(expected_log(weight, found.log_p), len(links))
         if self.rest_bin:
-            rest = (1 - found.per_link(weight, len(links))).clamp_min(0)
+            rest = found.rest
             outside = torch.ones(len(links), log_p.shape[1], dtype=torch.bool, device=log_p.device)
             outside[found.link[found.entry], found.token] = False
             log_rest, some = rest_logsumexp(log_p[child], outside)
@@ -147,12 +147,6 @@ class ESCD(Objective):
             loss = loss + entropy
             loss = loss + torch.where(some, torch.special.xlogy(rest, rest) - rest * log_rest, 0.0)
         return log_p.new_zeros(len(log_p)).index_add(0, child, loss)
-
-    def _weight(self, found: Completions) -> Tensor:
-        """[E], what each completion event is weighted by."""
-        if found.compatible is None:
-            return found.mass
-        return found.mass / found.compatible[found.link].clamp_min(torch.finfo(found.mass.dtype).tiny)
 
     def _project(self, q: Tensor, columns: int) -> tuple[Tensor, Tensor]:
         """t and t(⊥) of method section 2 from q [R, C_T]: [R, columns], [R]. Padded teacher columns belong to ⊥."""
@@ -171,8 +165,8 @@ class ESCD(Objective):
         z, z_t, links = tile.student, tile.teacher, tile.rows.links
         n, roots = z.shape[1], int((tile.rows.root >= 0).sum())
         log_z, log_z_t = column_logsumexp(z), column_logsumexp(z_t)
-        found = self.sets.find(links, (z_t, log_z_t), (z, log_z), self.needs_compatible)
-        weight, child = self._weight(found), torch.from_numpy(links.child).to(z.device)
+        found = self.sets.find(links, (z_t, log_z_t), (z, log_z), self.posterior)
+        weight, child = found.weight, torch.from_numpy(links.child).to(z.device)
 
         def per_column(values: Tensor) -> Tensor:
             return z.new_zeros(n).index_add_(0, child, found.per_link(values, len(links)))

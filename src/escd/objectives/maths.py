@@ -103,6 +103,14 @@ def rest_logsumexp(log_p: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(outside & some[:, None], log_p, -torch.inf).masked_fill(~some[:, None], 0.0).logsumexp(1), some
 
 
+def possible_only(log_q: Tensor, log_p: Tensor) -> tuple[Tensor, Tensor]:
+    """Both, with the events that the teacher excludes ruled out on either side; what is left wants normalising.
+
+    Reverse KL of such an event is infinite. A full head has none; of a sparse teacher it is all that was not sent.
+    """
+    return log_q.clamp_min(FLOOR), torch.where(log_q > UNREACHABLE, log_p, FLOOR)
+
+
 def divergence(log_q: Tensor, log_p: Tensor, beta: float) -> Tensor:
     """Pointwise terms of the generalised Jensen-Shannon divergence of GKD (arXiv 2306.13649, eq. 1).
 

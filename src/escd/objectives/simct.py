@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..pair import TokenizerPair
 from .base import check_choice, register
-from .maths import divergence, segment_logsumexp, segment_sum
+from .maths import divergence, possible_only, segment_logsumexp, segment_sum
 from .spans import Spans, UnitObjective
 
 
@@ -43,8 +43,9 @@ class SimCT(UnitObjective):
     def unit_losses(self, spans: Spans) -> Tensor:
         """See `UnitObjective.unit_losses`."""
         shared = self.shared(spans.student.device)
-        log_q, log_p = spans.teacher[:, shared[0]], spans.student[:, shared[1]]
-        of_unit, extra_q, extra_p = self._extra(spans)
+        log_q, log_p = possible_only(spans.teacher[:, shared[0]], spans.student[:, shared[1]])
+        of_unit, *extra = self._extra(spans)
+        extra_q, extra_p = possible_only(*extra)
         count = len(log_p)
 
         def normalised(scores: Tensor, extra: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,8 +12,8 @@ from torch import Tensor
 from ..align import Alignment
 from ..errors import ConfigError
 from ..pair import TokenizerPair
-from .base import Objective, register
-from .maths import divergence, segment_sum
+from .base import Objective, check_choice, register
+from .maths import FLOOR, divergence, segment_sum
 from .rows import Rows, Units
 from .units import unit_rows
 
@@ -27,7 +27,7 @@ class Spans:
 
     Attributes:
         units: As given.
-        log_p: [A, C_S], log-probabilities of every student row.
+        log_p, log_q: [A, C_S], [R, C_T], log-probabilities of every row.
         first: int64 [U], first student row of each unit.
         sizes: Two times int64 [U], tokens of the student and of the teacher.
         student, teacher: [U, C_S], [U, C_T], log-probabilities at the first row of each unit.
@@ -36,7 +36,7 @@ class Spans:
     """
 
     def __init__(self, student_logits: Tensor, teacher_logits: Tensor, units: Units):
-        self.units, self.log_p = units, student_logits.log_softmax(-1)
+        self.units, self.log_p, self.log_q = units, student_logits.log_softmax(-1), teacher_logits.log_softmax(-1)
         self.first = torch.from_numpy(units.first_student).to(student_logits.device)
         count = len(self.first)
         self.sizes = tuple(np.bincount(u, minlength=count) for u in (units.student, units.teacher))
@@ -44,7 +44,7 @@ class Spans:
             self.log_p, units.student, units.student_id, units.first_student
         )
         self.teacher, self.teacher_sum, self.teacher_rest = _merged(
-            teacher_logits.log_softmax(-1), units.teacher, units.teacher_id, units.first_teacher
+            self.log_q, units.teacher, units.teacher_id, units.first_teacher
         )
 
     def spread(self, per_unit: Tensor, rows: int) -> tuple[Tensor, Tensor]:
@@ -61,6 +61,15 @@ def _merged(log_p: Tensor, unit: np.ndarray, ids: np.ndarray, first: np.ndarray)
     later = torch.ones(len(taken), dtype=torch.bool, device=device)
     later[head] = False
     return log_p[head], total, segment_sum(taken[later], of_unit[later], len(head))
+
+
+def _averaged(log_p: Tensor, unit: np.ndarray) -> Tensor:
+    """[U, C], log-probabilities [A, C] averaged over the rows of each unit, normalised."""
+    of_unit = torch.from_numpy(unit).to(log_p.device)
+    size = torch.bincount(of_unit)
+    # A column that one row excludes keeps a number, so that rows without a common column stay defined.
+    total = log_p.new_zeros(len(size), log_p.shape[1]).index_add(0, of_unit, log_p.clamp_min(FLOOR))
+    return (total / size[:, None]).log_softmax(-1)
 
 
 class UnitObjective(Objective):
@@ -144,7 +153,7 @@ class ULD(UnitObjective):
 
 @register
 class XToken(UnitObjective):
-    """P-KL of X-Token (arXiv 2605.21699): KL(q || W^T p) over the teacher's vocabulary on merged units.
+    """P-KL of X-Token (arXiv 2605.21699): KL(q || W^T p) over the teacher's columns on merged units.
 
     W maps a student token to the teacher token of equal bytes with weight 1, else to the i-th token of its bytes in
     the teacher's tokenisation with weight 0.9 * 0.1^i, the first `top` of them, each row normalised.
@@ -152,32 +161,40 @@ class XToken(UnitObjective):
     Args:
         pair: The two vocabularies.
         top: Teacher tokens that one student token maps to at most.
+        merge: How the rows of a unit become one: `product`, the first row's distribution times the probability of
+            the later tokens (chain rule, not normalised); or `mean`, as in the authors' code: log-probabilities
+            averaged over the rows and normalised.
 
     Raises:
-        ConfigError: `top` under 1.
+        ConfigError: `top` under 1, or `merge` is neither.
     """
 
     name = "xtoken"
     title = "X-Token, P-KL"
     paper = "2605.21699"
 
-    def __init__(self, pair: TokenizerPair, *, top: int = 4):
+    def __init__(self, pair: TokenizerPair, *, top: int = 4, merge: str = "product"):
         super().__init__(pair)
+        check_choice("merge", merge, ("product", "mean"))
         if top < 1:
             raise ConfigError(f"top={top} must be at least 1")
-        self.top = top
+        self.top, self.merge = top, merge
 
     def unit_losses(self, spans: Spans) -> Tensor:
         """See `UnitObjective.unit_losses`."""
-        log_q = spans.teacher + spans.teacher_rest[:, None]
+        if self.merge == "mean":
+            log_q, first = _averaged(spans.log_q, spans.units.teacher), _averaged(spans.log_p, spans.units.student)
+            rest = log_q.new_zeros(len(first))
+        else:
+            log_q, first, rest = spans.teacher + spans.teacher_rest[:, None], spans.student, spans.student_rest
         source, target, weight = self._projection
         device = log_q.device
         u = self.tables("source", device, lambda: source)
         v = self.tables("target", device, lambda: target)
         w = self.tables("weight", device, lambda: weight).to(log_q.dtype)
-        p = log_q.new_zeros(log_q.shape).index_add(1, v, spans.student[:, u].exp() * w)
+        p = log_q.new_zeros(log_q.shape).index_add(1, v, first[:, u].exp() * w)
         # What no student token maps to costs a constant, as in the authors' code.
-        log_p = torch.log(p + 1e-10) + spans.student_rest[:, None]
+        log_p = torch.log(p + 1e-10) + rest[:, None]
         return divergence(log_q, log_p, 0.0).sum(-1)
 
     @cached_property

@@ -9,7 +9,7 @@ from ..align import Alignment
 from ..errors import ConfigError
 from ..pair import TokenizerPair
 from .base import Objective, register
-from .maths import divergence
+from .maths import divergence, possible_only
 from .rows import Rows
 from .spans import check_share
 from .units import unit_rows
@@ -34,9 +34,8 @@ class Strict(_OneToOne):
     def losses(self, student_logits: Tensor, teacher_logits: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """See `Objective.losses`."""
         shared = self.shared(student_logits.device)
-        log_q = teacher_logits[:, shared[0]].log_softmax(-1)
-        log_p = student_logits[:, shared[1]].log_softmax(-1)
-        loss = divergence(log_q, log_p, 1.0).sum(-1)
+        log_q, log_p = possible_only(teacher_logits[:, shared[0]], student_logits[:, shared[1]])
+        loss = divergence(log_q.log_softmax(-1), log_p.log_softmax(-1), 1.0).sum(-1)
         return loss, torch.zeros_like(loss)
 
 
