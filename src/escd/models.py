@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 from . import lab
 from .errors import ConfigError, first_line
 from .objectives.base import suggest
+from .tokenizer_files import SUFFIXES, from_file
 
 _LAB = {"lab/teacher": lab.TEACHER_PATH, "lab/student": lab.STUDENT_PATH}
 
@@ -45,11 +46,13 @@ def check_path(name: str, who: str, adapters: bool = False) -> None:
 
 
 def load_tokenizer(name: str, who: str, **kwargs: Any) -> PreTrainedTokenizerBase:
-    """The fast tokenizer at a path or hub id; of PEFT adapters without one that of their base model.
+    """The tokenizer at a path or hub id, or in a single file; of PEFT adapters without one that of their base model.
 
     Raises:
         ConfigError: There is none.
     """
+    if name.endswith(SUFFIXES) and not os.path.isdir(name):
+        return from_file(name, who)
     check = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tokenizer.model")
     if os.path.isdir(name) and not any(os.path.isfile(os.path.join(name, f)) for f in check):
         adapters = Path(name, "adapter_config.json")

