@@ -6,7 +6,7 @@ Tokens stand for themselves as ids, groups as their numbers in the pair; `Inspec
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,6 +26,8 @@ Scores = Callable[[np.ndarray], Tensor]
 
 # How many of each a row lists; the rest is summed up.
 TARGETS, GROUPS, TOKENS = 8, 8, 6
+# What has less of the teacher's probability is never listed, but for the sampled and the teacher's own token.
+_LEAST = 1e-5
 # Logits in memory at once.
 _NUMBERS = 4_000_000
 
@@ -70,9 +72,9 @@ class Inspector:
                 no_teacher_row, diverged.
             teacher_row: for each student row the teacher row at its offset, -1 if it is none.
             root, child: losses of each row in nats, or None.
-            entries: student row -> how teacher tokens enter there: `targets`, each `[u, number of teacher tokens with
-                phi = u, some of them]`, u = -1 for ⊥, and with scores also `t, p, loss, [q of each]`; `rest`, None or
-                `[number, t, p, loss]` of those that are not listed.
+            entries: student row -> how teacher tokens enter there: `phi` of the teacher's own token, -1 for ⊥;
+                `targets`, each `[u, number of teacher tokens with phi = u, some of them]`, and with scores also `t, p,
+                loss, [q of each]`; `rest`, None or `[number, t, p, loss]` of those that are not listed.
             links: child rows, each `{root, child, path, groups, rest, loss}`: student rows, number of bytes sampled
                 between them, groups `[g, size of C_g, some of it]`, with scores also `M_g, weight, P_g, loss, [p of
                 each]`; `rest` as above: `[number, M, loss]`, without scores `[number]`.
@@ -126,33 +128,41 @@ class Inspector:
 
     def _static_entry(self, action: int, realised: int) -> dict[str, Any]:
         """The cell that the teacher's own token enters, and that of the sampled token."""
-        cells = dict.fromkeys([int(self.pair.phi[realised]), action])
-        return {"targets": [self._target(u) for u in cells if u < 0 or self.pair.image[u]], "rest": None}
+        phi = int(self.pair.phi[realised])
+        cells = [u for u in dict.fromkeys([phi, action]) if u < 0 or self.pair.image[u]]
+        return {"phi": phi, "targets": [self._target(u, realised) for u in cells], "rest": None}
 
-    def _target(self, u: int, q: np.ndarray | None = None) -> list[Any]:
+    def _target(self, u: int, realised: int, q: np.ndarray | None = None) -> list[Any]:
         tokens = self._entering(u)
         shown = _first(tokens, self.pair.teacher.byte_lengths[tokens] if q is None else -q[tokens], TOKENS)
+        if self.pair.phi[realised] == u and realised not in shown:
+            shown[-1] = realised
         self._note("student", [u][: u >= 0])
         told = [u, len(tokens), self._note("teacher", shown)]
         return told if q is None else [*told, [_short(x) for x in q[shown]]]
 
-    def _entry(self, p: np.ndarray, q: np.ndarray, t: np.ndarray, loss: float, also: Iterable[int]) -> dict[str, Any]:
-        """The likeliest cells of a root row, those in `also`, and ⊥; t [C_S + 1] has that of ⊥ last."""
+    def _entry(
+        self, p: np.ndarray, q: np.ndarray, t: np.ndarray, loss: float, action: int, realised: int
+    ) -> dict[str, Any]:  # fmt: skip
+        """The likeliest cells of a root row, those of a static entry, and ⊥; t [C_S + 1] has that of ⊥ last."""
         inside = np.zeros(len(p), bool)
         inside[: len(self.pair.image)] = self.pair.image
         image = np.flatnonzero(inside)
-        shown = list(dict.fromkeys([*_first(image, -t[image], TARGETS).tolist(), *also]))
+        phi = int(self.pair.phi[realised])
+        likely = [u for u in _first(image, -t[image], TARGETS).tolist() if t[u] >= _LEAST]
+        shown = [u for u in dict.fromkeys([*likely, phi, action]) if u >= 0 and inside[u]]
         cells = [(u, float(t[u]), float(p[u])) for u in shown] + [(-1, float(t[-1]), float(p[~inside].sum()))]
         targets, told = [], 0.0
         for u, mass, probability in cells:
             # A student that has nothing to place outside U has no bin ⊥ (see docs/design.md).
             part = 0.0 if u < 0 and not probability else _kl(mass, probability)
             told += part
-            *head, each = self._target(u, q)
+            *head, each = self._target(u, realised, q)
             targets.append([*head, _short(mass), _short(probability), _short(part), each])
         inside[shown] = False
         left = [t[:-1][inside].sum(), p[inside].sum(), loss - told]
-        return {"targets": targets, "rest": [int(inside.sum()), *map(_short, left)] if inside.any() else None}
+        rest = [int(inside.sum()), *map(_short, left)] if inside.any() else None
+        return {"phi": phi, "targets": targets, "rest": rest}
 
     @cached_property
     def _by_phi(self) -> np.ndarray:
@@ -181,6 +191,8 @@ class Inspector:
             root, child = int(alignment.roots[steps.root[number], 0]), int(rows[links.child[k]])
             key = self._group_lengths[group[entries]] if tile is None else -mass[entries]
             shown = _first(entries, key, GROUPS)
+            if tile is not None:
+                shown = shown[(mass[shown] >= _LEAST) | (shown == shown[0])]
             left = np.setdiff1d(entries, shown)
             groups = []
             for e in shown.tolist():
@@ -239,9 +251,8 @@ class Inspector:
                 if tile.root[i] >= 0:
                     q = found.q[tile.root[i]]
                     t = np.bincount(cells, q, found.p.shape[1] + 1)
-                    realised = self.pair.phi[record["teacher"][record["teacher_row"][row]]]
-                    also = [u for u in (int(realised), record["student"][row]) if u >= 0 and self.pair.image[u]]
-                    record["entries"][row] = self._entry(found.p[i], q, t, float(found.root[i]), also)
+                    ids = record["student"][row], record["teacher"][record["teacher_row"][row]]
+                    record["entries"][row] = self._entry(found.p[i], q, t, float(found.root[i]), *ids)
             which = np.flatnonzero(np.isin(rows.links.child, part))
             self._links(record, alignment, tile.links, which, here, found)
             roots = {row: int(c) for row, c in zip(here.tolist(), tile.root, strict=True) if c >= 0}

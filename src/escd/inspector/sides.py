@@ -40,6 +40,11 @@ class Side:
     model: Any = None
     template_kwargs: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def context(self) -> int | None:
+        """Length of the model's context, if its configuration names it."""
+        return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+
     def prompt_ids(self, prompt: Prompt) -> list[int]:
         """The prompt by its own template."""
         return render_prompt(self.tokenizer, prompt, self.template_kwargs)
@@ -52,11 +57,10 @@ class Side:
             ConfigError: The conversation does not fit into the model's context.
         """
         ids = self.prompt_ids(prompt)
-        context = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
-        if context and len(ids) + len(response) > context:
+        if self.context and len(ids) + len(response) > self.context:
             raise ConfigError(
                 f"{self.who} {self.name!r}: prompt and response have {len(ids) + len(response)} tokens, the model's "
-                f"context only {context}; leave the response out, or give --no_models"
+                f"context only {self.context}; leave the response out, or give --no_models"
             )
         hidden, (start,) = last_hidden(self.model, [Conversation(ids, list(response))])
         kept, head = hidden[0, start : start + len(response)], head_of(self.model)
@@ -91,7 +95,7 @@ def load_side(
         **model_kwargs: Further options of `from_pretrained` for the model.
 
     Raises:
-        EscdError: What `check_path`, `load_tokenizer`, `ByteVocab.from_tokenizer`, `load_model` and `check_head` raise.
+        EscdError: The path, the tokenizer or the model will not do.
     """
     source, shared = path_of(name), {"revision": revision, "trust_remote_code": trust_remote_code}
     if with_model:
