@@ -20,6 +20,8 @@ from .record import Inspector
 
 # Parts of the script, which share one scope.
 _SCRIPTS = ("characters", "layout", "rows", "moving", "panel", "start")
+# Student rows whose events lie in one element, which is read when one of them is shown.
+_BLOCK = 256
 
 
 def write_page(
@@ -41,7 +43,7 @@ def render(inspector: Inspector, records: Sequence[dict[str, Any]], names: tuple
     objective, pair = inspector.objective, inspector.pair
     overlap = pair.overlap()
     titles = [record["title"] for record in records]
-    shared = {**inspector.names(), "childWeight": objective.child_weight, "titles": titles}
+    shared = {**inspector.names(), "childWeight": objective.child_weight, "titles": titles, "block": _BLOCK}
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(
@@ -57,7 +59,7 @@ def render(inspector: Inspector, records: Sequence[dict[str, Any]], names: tuple
         options=[f"{name} = {value}" for name, value in _options(objective).items()],
         scored=any(record["root"] is not None for record in records),
         shared=_json(shared),
-        records=[_json({**record, "prompt": _prompt(record["prompt"])}) for record in records],
+        records=[(_json(_rows(record)), [_json(events) for events in _events(record)]) for record in records],
         script=Markup(script),
         script_hash=digest,
         version=__version__,
@@ -75,6 +77,26 @@ def _options(objective: Any) -> dict[str, Any]:
         "completion": objective.sets.arm, "completion_weight": "posterior" if objective.posterior else "mass",
         "child_weight": objective.child_weight, "mask_whitespace_roots": objective.mask_whitespace_roots,
     }  # fmt: skip
+
+
+def _rows(record: dict[str, Any]) -> dict[str, Any]:
+    """What the page needs at once."""
+    kept = ("title", "ended", "student", "teacher", "common", "status", "kind", "teacher_row", "root", "child")
+    links = [[link["root"], link["child"]] for link in record["links"]]
+    return {**{k: record[k] for k in kept}, "prompt": _prompt(record["prompt"]), "links": links}
+
+
+def _events(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """For each block of rows what happens at its root rows."""
+    blocks: list[dict[str, Any]] = [
+        {"entries": {}, "links": {}, "unfinished": {}} for _ in range(0, len(record["student"]), _BLOCK)
+    ]
+    for name in ("entries", "unfinished"):
+        for row, value in record[name].items():
+            blocks[row // _BLOCK][name][row] = value
+    for link in record["links"]:
+        blocks[link["root"] // _BLOCK]["links"].setdefault(link["root"], []).append(link)
+    return blocks
 
 
 def _prompt(prompt: Any) -> list[tuple[str, str]] | None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..align import STATUS, Alignment, align
-from ..errors import StudentError, TeacherError
+from ..errors import ConfigError, StudentError, TeacherError
 from ..objectives.completion import Completions, CompletionSets
 from ..objectives.escd import ESCD
 from ..objectives.rows import Links, Rows
@@ -48,9 +48,14 @@ class Inspector:
 
     Args:
         objective: Whose rows, events and losses are shown.
+
+    Raises:
+        ConfigError: Its child loss is no sum over completion sets.
     """
 
     def __init__(self, objective: ESCD):
+        if objective.rest_bin:
+            raise ConfigError("rest_bin cannot be inspected; leave it out")
         self.objective, self.pair = objective, objective.pair
         self._used: dict[str, set[int]] = {"student": set(), "teacher": set(), "groups": set()}
 

@@ -8,6 +8,12 @@ function teacherAt(i) {
   return covers < view.t.length ? covers : -1;
 }
 
+// What happens at the root rows of the block that a row is in.
+function events(i) {
+  const block = Math.floor(i / shared.block);
+  return view.events[block] ||= JSON.parse($(`events-${responseNumber}-${block}`).textContent);
+}
+
 function reasons(i) {
   const { status, kind } = view.record, j = teacherAt(i), out = [];
   const root = kind[i] === "root" || kind[i] === "both", child = kind[i] === "child" || kind[i] === "both";
@@ -18,9 +24,9 @@ function reasons(i) {
     out.push(["No root: ", plural(into, "byte"), " into the teacher's token ", tokenCode("teacher", view.record.teacher[j]), "."]);
   } else if (status[i] === "no_teacher_row") out.push(["No root: the teacher's tokens have ended."]);
   else out.push(["No root: after byte ", view.record.common.toLocaleString("en"), ", the first in which both sides differ."]);
-  if (child) out.push(["Child: completes what ", view.closes.get(i).flatMap((x) => [tokenCode("student", view.record.student[x.root]), ` (row ${x.root + 1}) `]), "opened."]);
+  if (child) out.push(["Child: completes what ", view.closes.get(i).flatMap((root) => [tokenCode("student", view.record.student[root]), ` (row ${root + 1}) `]), "opened."]);
   else if (i > 0 && view.record.teacher_row[i - 1] >= 0) {
-    const before = view.record.unfinished[i - 1];
+    const before = events(i - 1).unfinished[i - 1];
     out.push([before ? "No child: what the token before opened, no student token completes." : "No child: the token before opened no group."]);
   } else out.push([i ? "No child: the row before is no root." : "No child: the first row."]);
   return h("ul", { class: "why" }, out.map((words) => h("li", null, words.flat())));
@@ -41,7 +47,7 @@ function show(i) {
     parts.push(h("dl", { class: "losses" }, [["root loss", root[i]], ["child loss", child[i]], ["total", weighted]].map(([name, x]) =>
       h("div", null, h("dt", null, name), h("dd", null, number(x))))));
   }
-  parts.push(entry(i), opened(i), ...(view.closes.get(i) || []).map((link) => completes(link)));
+  parts.push(entry(i), opened(i), ...(view.closes.get(i) || []).flatMap((root) => events(root).links[root].filter((link) => link.child === i).map(completes)));
   panel.replaceChildren(...parts.filter(Boolean));
   panel.scrollTop = 0;
   panel.dataset.row = i;
@@ -54,7 +60,7 @@ const table = (heads, rows, foot) => h("table", { class: "events" },
 
 // How teacher tokens enter at a root row.
 function entry(i) {
-  const found = view.record.entries[i];
+  const found = events(i).entries[i];
   if (!found) return null;
   const scored = view.record.root !== null;
   const rows = found.targets.map(([u, n, tokens, t, p, loss, q]) => {
@@ -73,7 +79,7 @@ function entry(i) {
 
 // Groups that the sampled token opens.
 function opened(i) {
-  const links = view.opens.get(i) || [], open_ = view.record.unfinished[i];
+  const links = events(i).links[i] || [], open_ = events(i).unfinished[i];
   if (!links.length && !open_) return null;
   const parts = [h("h4", null, "Opened by ", code(view.s[i]))];
   for (const link of links) {

@@ -25,13 +25,12 @@ function open(index, focus) {
   responseNumber = index;
   const record = JSON.parse($(`record-${index}`).textContent);
   view = lay(record);
-  view.opens = new Map(record.links.map((link) => [link.root, []]));
-  view.closes = new Map(record.links.map((link) => [link.child, []]));
-  for (const link of record.links) { view.opens.get(link.root).push(link); view.closes.get(link.child).push(link); }
+  view.events = [];
+  view.closes = new Map(record.links.map(([, child]) => [child, []]));
+  for (const [root, child] of record.links) view.closes.get(child).push(root);
   view.rowOfTeacher = new Map();
   record.teacher_row.forEach((j, i) => { if (j >= 0 && !view.rowOfTeacher.has(j)) view.rowOfTeacher.set(j, i); });
-  const total = (i) => record.root ? record.root[i] + shared.childWeight * record.child[i] : 0;
-  view.most = record.root ? Math.max(1e-9, ...chunked(record.student.map((_, i) => total(i)).filter(Number.isFinite))) : 0;
+  view.most = largest(record);
   lineHeight = record.root ? LINE : LINE - 0.9;
   for (const tab of $("responses").children) {
     const on = Number(tab.dataset.r) === index;
@@ -43,11 +42,15 @@ function open(index, focus) {
   layout(false);
   select(current, focus);
 }
-// Math.max of very many arguments would overflow the stack.
-function chunked(values) {
-  const out = [0];
-  for (let i = 0; i < values.length; i += 5000) out.push(Math.max(...values.slice(i, i + 5000)));
-  return out;
+
+// The largest total loss of a row, for the height of the bars.
+function largest({ root, child }) {
+  let most = 1e-9;
+  for (let i = 0; root && i < root.length; i++) {
+    const total = root[i] + shared.childWeight * child[i];
+    if (Number.isFinite(total)) most = Math.max(most, total);
+  }
+  return most;
 }
 
 function describe(record) {
