@@ -16,7 +16,11 @@ _COMMANDS = {
     "distill": ("escd.training.distill", "eval,report", "distil a teacher into a student with another tokenizer"),
     "compare": ("escd.compare.main", "eval,report", "objectives x seeds from one base student, with intervals"),
     "eval": ("escd.evaluation.command", "eval", "sample a model on tasks, grade its answers, avg@k and pass@k"),
-    "inspect": ("escd.inspector.command", "eval,report", "responses as bytes, both models' tokens, what each row learns"),
+    "inspect": (
+        "escd.inspector.command",
+        "eval,report",
+        "responses as bytes, both models' tokens, what each row learns",
+    ),
 }
 
 _USAGE = f"""escd {__version__}: on-policy distillation between models with different tokenizers

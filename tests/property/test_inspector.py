@@ -85,7 +85,9 @@ def test_rows_losses_and_events(scene, choice):
             text = b"".join(scene.student.bytes_of(i) for i in scene.student_ids[link["root"] : row])
             assert link["path"] == len(text)
             assert link["rest"] is None
+            assert [g[3] for g in link["groups"]] == sorted((g[3] for g in link["groups"]), reverse=True)
             for g, size, members, mass, _, chance, _, each in link["groups"]:
+                assert each == sorted(each, reverse=True)
                 assert names[g].startswith(text)
                 assert size == len(members)
                 close(mass, sum(q[v] for v in groups[names[g]]))

@@ -57,12 +57,15 @@ class Side:
             ConfigError: The conversation does not fit into the model's context.
         """
         ids = self.prompt_ids(prompt)
-        if self.context and len(ids) + len(response) > self.context:
+        # The last token of a response is predicted, but predicts nothing that is shown.
+        conversation = Conversation(ids, list(response[:-1]))
+        length = len(conversation.prompt) + len(conversation.response)
+        if self.context and length > self.context:
             raise ConfigError(
-                f"{self.who} {self.name!r}: prompt and response have {len(ids) + len(response)} tokens, the model's "
-                f"context only {self.context}; leave the response out, or give --no_models"
+                f"{self.who} {self.name!r}: prompt and response have {length + 1} tokens, too many for the model's "
+                f"context of {self.context}; shorten it (--max_new_tokens), leave it out, or give --no_models"
             )
-        hidden, (start,) = last_hidden(self.model, [Conversation(ids, list(response))])
+        hidden, (start,) = last_hidden(self.model, [conversation])
         kept, head = hidden[0, start : start + len(response)], head_of(self.model)
 
         def logits(rows: np.ndarray) -> Tensor:
