@@ -19,7 +19,7 @@ _COMMANDS = {
     "inspect": (
         "escd.inspector.command",
         "eval,report",
-        "responses as bytes, both models' tokens, what each row learns",
+        "a page: responses as bytes, what each row learns",
     ),
 }
 
@@ -34,6 +34,7 @@ commands:
   escd distill --config FILE.yaml    a recipe; flags after it override its values
   escd compare RECIPE.yaml           arms and seeds; the same command continues what is not finished
   escd eval --model_name_or_path MODEL --tasks gsm8k
+  escd inspect --model_name_or_path STUDENT --teacher_model_name_or_path TEACHER --text FILE
   escd COMMAND --help                all flags of a command
 
 A mistake ends in one line and exit code 2; ESCD_TRACEBACK=1 shows where it was found.

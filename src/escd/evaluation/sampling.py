@@ -71,7 +71,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Sample:
-    """One response: its text without special tokens, its ids with the stop, and whether the model stopped by itself."""
+    """One response: its text without special tokens, its ids with the stop, whether the model stopped by itself."""
 
     text: str
     ids: list[int]
