@@ -89,7 +89,7 @@ def start(page):
 def test_the_worked_example(visit, tmp_path):
     page = visit(page_of(tmp_path / "page.html", *worked_example()))
     start(page)
-    assert page.inner_text("#panel h3") == "Row 1 of 2 Br"
+    assert page.inner_text("#panel h2") == "Row 1 of 2 Br"
     assert page.locator("#panel .losses dd").all_inner_texts() == ["0.4597", "0", "0.4597"]
     assert cells(page, ".entry") == [
         ["Br ◂ sampled, teacher's token", "0.900", "0.500", "0.5290"],
@@ -100,7 +100,7 @@ def test_the_worked_example(visit, tmp_path):
     groups = [["Bread group of 2: Breads", "0.600", "0.500", "0.4159"], ["Break", "0.300", "0.100", "0.6908"]]
     assert cells(page, ".opened") == groups
     page.keyboard.press("ArrowRight")
-    assert page.inner_text("#panel h3") == "Row 2 of 2 eads"
+    assert page.inner_text("#panel h2") == "Row 2 of 2 eads"
     assert page.locator("#panel .losses dd").all_inner_texts() == ["0", "1.1067", "1.1067"]
     assert cells(page, ".completes") == groups
     told = page.inner_text(".completes")
@@ -176,7 +176,7 @@ def test_keys(visit, tmp_path, inspector, vocabs):
     assert press(page, "ArrowLeft") == "row-1"
     assert press(page, "Home", "ArrowLeft") == "row-0"
     assert press(page, "End", "ArrowRight") == f"row-{last}"
-    assert page.inner_text("#panel h3").startswith(f"Row {last + 1} of {last + 1} ")
+    assert page.inner_text("#panel h2").startswith(f"Row {last + 1} of {last + 1} ")
     assert press(page, "Home", "n") == f"row-{children[0]}"
     assert press(page, "n") == f"row-{children[1]}"
     assert press(page, "p") == f"row-{children[0]}"
@@ -288,7 +288,7 @@ def test_an_empty_response(visit, tmp_path, inspector, vocabs):
     page = visit(page_of(tmp_path / "page.html", inspector, nothing, stop))
     assert "no tokens" in page.inner_text("#panel")
     page.click("#responses button >> nth=1")
-    assert page.inner_text("#panel h3") == "Row 1 of 1 </s>"
+    assert page.inner_text("#panel h2") == "Row 1 of 1 </s>"
 
 
 def test_it_fits_every_window_and_prints_whole(visit, tmp_path, inspector, vocabs):

@@ -37,7 +37,7 @@ function show(i) {
   const from = view.atS[i], to = view.atS[i + 1];
   const at = to > from + 1 ? `bytes ${from.toLocaleString("en")}–${(to - 1).toLocaleString("en")}` : to > from ? `byte ${from.toLocaleString("en")}` : `no bytes, at ${from.toLocaleString("en")}`;
   const parts = [
-    h("h3", null, `Row ${(i + 1).toLocaleString("en")} `, h("small", null, `of ${view.s.length.toLocaleString("en")}`), " ", code(s)),
+    h("h2", null, `Row ${(i + 1).toLocaleString("en")} `, h("small", null, `of ${view.s.length.toLocaleString("en")}`), " ", code(s)),
     h("p", { class: "where" }, h("b", { class: "badge" }, KINDS[view.record.kind[i]][0]), ` ${KINDS[view.record.kind[i]][1]} · ${at}`,
       s.bytes.length ? ` · hex ${Array.from(s.bytes, hex).join(" ")}` : "", ` · id ${student[i]}`),
     reasons(i),
@@ -47,7 +47,8 @@ function show(i) {
     parts.push(h("dl", { class: "losses" }, [["root loss", root[i]], ["child loss", child[i]], ["total", weighted]].map(([name, x]) =>
       h("div", null, h("dt", null, name), h("dd", null, number(x))))));
   }
-  parts.push(entry(i), opened(i), ...(view.closes.get(i) || []).flatMap((root) => events(root).links[root].filter((link) => link.child === i).map(completes)));
+  const closed = (view.closes.get(i) || []).flatMap((root) => events(root).links[root].filter((link) => link.child === i));
+  parts.push(...closed.map(completes), entry(i), opened(i));
   panel.replaceChildren(...parts.filter(Boolean));
   panel.scrollTop = 0;
   panel.dataset.row = i;
@@ -72,7 +73,7 @@ function entry(i) {
   });
   const [count, t, p, loss] = found.rest || [];
   const foot = found.rest ? h("tr", null, h("th", { scope: "row" }, `+ ${count.toLocaleString("en")} more`), [t, p].map((x) => h("td", null, share(x))), h("td", null, number(loss))) : null;
-  return h("section", { class: "entry" }, h("h4", null, "Entry: teacher token → student token (φ)"),
+  return h("section", { class: "entry" }, h("h3", null, "Entry: teacher token → student token (φ)"),
     table(scored ? ["student token", "t", "p", "loss"] : ["student token"], rows, foot),
     scored ? h("p", { class: "note" }, "t: projected teacher probability; p: the student's; loss: t log(t/p). Grey: probability of the teacher token.") : "");
 }
@@ -81,7 +82,7 @@ function entry(i) {
 function opened(i) {
   const links = events(i).links[i] || [], open_ = events(i).unfinished[i];
   if (!links.length && !open_) return null;
-  const parts = [h("h4", null, "Opened by ", code(view.s[i]))];
+  const parts = [h("h3", null, "Opened by ", code(view.s[i]))];
   for (const link of links) {
     parts.push(h("p", { class: "note" }, `Completed at row ${link.child + 1}:`), groups(link));
   }
@@ -94,7 +95,7 @@ function opened(i) {
 }
 
 const completes = (link) => h("section", { class: "completes" },
-  h("h4", null, "Completion of what ", tokenCode("student", view.record.student[link.root]), ` opened at row ${link.root + 1}`), groups(link));
+  h("h3", null, "Completion of what ", tokenCode("student", view.record.student[link.root]), ` opened at row ${link.root + 1}`), groups(link));
 
 function groups(link) {
   const scored = view.record.root !== null;

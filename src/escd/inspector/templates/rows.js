@@ -7,7 +7,7 @@ const CHUNK = 6; // lines that are drawn together
 // kind: mark, name, meaning
 const KINDS = {
   root: ["R", "root", "A teacher token starts where this student token starts: trained on the projected teacher."],
-  child: ["C", "child", "Stands inside a teacher token that the row before entered: trained on its completion sets."],
+  child: ["C", "child", "The token before began longer teacher tokens: trained on the sets of tokens that complete them."],
   both: ["RC", "root and child", "Both at once; the losses add up."],
   interior: ["in", "interior", "No loss: inside a teacher token, and nothing to complete in one step."],
   blank: ["bl", "blank", "No loss: the token is only spaces or tabs, whose root loss is masked."],
