@@ -36,8 +36,8 @@ def inspect(scene, whole, choice, static=False):
         return inspector.record(scene.student_ids, scene.teacher_ids, scores), inspector
 
 
-def close(found, expected):
-    np.testing.assert_allclose(np.array(found, float), expected, rtol=2e-5, atol=1e-9)
+def close(found, expected, atol=1e-9):
+    np.testing.assert_allclose(np.array(found, float), expected, rtol=2e-5, atol=atol)
 
 
 @settings(max_examples=100, deadline=None)
@@ -68,7 +68,8 @@ def test_rows_losses_and_events(scene, choice):
             assert sorted(tokens) == [v for v, cell in enumerate(phi) if cell == u]
             assert number == len(tokens)
             close(q, [q_of[row][v] for v in tokens])
-        close(sum(t[5] for t in entry["targets"]), root[row])
+        # Parts have six digits each and may cancel.
+        close(sum(t[5] for t in entry["targets"]), root[row], 1e-5 * max(1, *(abs(t[5]) for t in entry["targets"])))
         assert entry["phi"] == phi[scene.teacher_ids[found["teacher_row"][row]]]
     names = inspector.pair.group_bytes
     groups = dict(oracle.groups(scene.student, scene.teacher))

@@ -80,7 +80,7 @@ class Inspector:
             entries: student row -> how teacher tokens enter there: `phi` of the teacher's own token, -1 for ⊥;
                 `targets`, each `[u, number of teacher tokens with phi = u, some of them]`, and with scores also `t, p,
                 loss, [q of each]`; `rest`, None or `[number, t, p, loss]` of those that are not listed.
-            links: child rows, each `{root, child, path, groups, rest, loss}`: student rows, number of bytes sampled
+            links: child rows, each `{root, child, path, groups, rest}`: student rows, number of bytes sampled
                 between them, groups `[g, size of C_g, some of it]`, with scores also `M_g, weight, P_g, loss, [p of
                 each]`; `rest` as above: `[number, M, loss]`, without scores `[number]`.
             unfinished: student row -> `[number, groups, M, [M_g of each]]` of groups opened there whose completion

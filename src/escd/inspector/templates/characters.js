@@ -4,7 +4,9 @@ const $ = (id) => document.getElementById(id);
 const shared = JSON.parse($("shared").textContent);
 
 const NAMED = { 9: "⇥", 10: "⏎", 32: "␣" };
-const SEEN = /[\p{L}\p{N}\p{P}\p{S}]/u, HIDDEN = /[\p{DI}\u2800]/u, MARK = /\p{M}/u;
+const SEEN = /[\p{L}\p{N}\p{P}\p{S}]/u,
+  HIDDEN = /[\p{DI}\u2800]/u,
+  MARK = /\p{M}/u;
 const hex = (byte) => byte.toString(16).toUpperCase().padStart(2, "0");
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
@@ -29,7 +31,9 @@ function characters(bytes) {
     let text = null;
     try {
       if (first >= 0xc2 && at + size <= bytes.length) text = utf8.decode(bytes.subarray(at, at + size));
-    } catch { /* no character: shown as a byte */ }
+    } catch {
+      /* no character: shown as a byte */
+    }
     if (text === null || [...text].length !== 1) {
       found.push({ at, size: 1, kind: "x", text: hex(first) });
       at += 1;
@@ -56,7 +60,11 @@ function token(who, id) {
   }
   return found;
 }
-const printable = (text) => characters(new TextEncoder().encode(text)).map((c) => c.text).join("").replaceAll("␣", " ");
+const printable = (text) =>
+  characters(new TextEncoder().encode(text))
+    .map((c) => c.text)
+    .join("")
+    .replaceAll("␣", " ");
 const group = (g) => ({ bytes: unhex(shared.groups[g][0]), size: shared.groups[g][1], some: shared.groups[g][2] });
 
 function h(tag, options, ...children) {
@@ -74,7 +82,10 @@ function spell(parts) {
   const out = [];
   let plain = "";
   for (const part of parts) {
-    if (part.kind === "c") { plain += part.text; continue; }
+    if (part.kind === "c") {
+      plain += part.text;
+      continue;
+    }
     if (plain) out.push(plain);
     plain = "";
     out.push(h(part.kind === "x" ? "i" : "u", null, part.text));

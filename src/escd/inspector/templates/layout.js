@@ -4,10 +4,12 @@ const SLOT = 5; // columns of a token without bytes
 
 // First index from 0 to length for which a test that stays true once it is true is true.
 function search(length, test) {
-  let low = 0, high = length;
+  let low = 0,
+    high = length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (test(middle)) high = middle; else low = middle + 1;
+    if (test(middle)) high = middle;
+    else low = middle + 1;
   }
   return low;
 }
@@ -19,20 +21,26 @@ function offsets(tokens) {
 }
 
 function lay(record) {
-  const s = record.student.map((id) => token("student", id)), t = record.teacher.map((id) => token("teacher", id));
-  const atS = offsets(s), atT = offsets(t);
+  const s = record.student.map((id) => token("student", id)),
+    t = record.teacher.map((id) => token("teacher", id));
+  const atS = offsets(s),
+    atT = offsets(t);
   const stream = (tokens, at) => {
     const out = new Uint8Array(at[tokens.length]);
     tokens.forEach((x, i) => out.set(x.bytes, at[i]));
     return out;
   };
-  const mine = stream(s, atS), theirs = stream(t, atT);
+  const mine = stream(s, atS),
+    theirs = stream(t, atT);
   const bytes = new Uint8Array(Math.max(mine.length, theirs.length));
   bytes.set(theirs);
   bytes.set(mine);
   // Tokens without bytes get columns of their own before the byte at which they stand.
   const slots = new Uint16Array(bytes.length + 1);
-  for (const [tokens, at] of [[s, atS], [t, atT]]) {
+  for (const [tokens, at] of [
+    [s, atS],
+    [t, atT],
+  ]) {
     for (let i = 0; i < tokens.length;) {
       let k = i;
       while (k < tokens.length && !tokens[k].bytes.length) k += 1;
@@ -40,7 +48,8 @@ function lay(record) {
       i = Math.max(k, i + 1);
     }
   }
-  const before = new Int32Array(bytes.length + 1), after = new Int32Array(bytes.length + 1);
+  const before = new Int32Array(bytes.length + 1),
+    after = new Int32Array(bytes.length + 1);
   for (let o = 0, extra = 0; o <= bytes.length; o++) {
     before[o] = o + extra;
     extra += SLOT * slots[o];
@@ -49,13 +58,27 @@ function lay(record) {
   const place = (tokens, at) => {
     let empty = 0;
     return tokens.map((x, i) => {
-      if (x.bytes.length) { empty = 0; return [after[at[i]], before[at[i + 1]]]; }
+      if (x.bytes.length) {
+        empty = 0;
+        return [after[at[i]], before[at[i + 1]]];
+      }
       const from = before[at[i]] + SLOT * empty++;
       return [from, from + SLOT];
     });
   };
   const cells = characters(bytes).map((c) => ({ ...c, from: after[c.at], to: after[c.at] + c.size }));
-  return { record, s, t, atS, atT, bytes, cells, colS: place(s, atS), colT: place(t, atT), columns: after[bytes.length] };
+  return {
+    record,
+    s,
+    t,
+    atS,
+    atT,
+    bytes,
+    cells,
+    colS: place(s, atS),
+    colT: place(t, atT),
+    columns: after[bytes.length],
+  };
 }
 
 // Where lines end: after a line feed, else where both have a boundary, else where one has, else where they must.
@@ -69,7 +92,9 @@ function breakLines(view, width) {
   const lines = [];
   for (let start = 0; start < view.columns;) {
     const limit = Math.min(start + width, view.columns);
-    let end = 0, fair = 0, forced = 0;
+    let end = 0,
+      fair = 0,
+      forced = 0;
     for (let x = start + 1; x <= limit && !forced; x++) {
       if (quality[x] === 2) forced = x;
       if (quality[x]) end = x;

@@ -7,7 +7,11 @@ const CHUNK = 6; // lines that are drawn together
 // kind: mark, name, meaning
 const KINDS = {
   root: ["R", "root", "A teacher token starts where this student token starts: trained on the projected teacher."],
-  child: ["C", "child", "The token before began longer teacher tokens: trained on the sets of tokens that complete them."],
+  child: [
+    "C",
+    "child",
+    "The token before began longer teacher tokens: trained on the sets of tokens that complete them.",
+  ],
   both: ["RC", "root and child", "Both at once; the losses add up."],
   interior: ["in", "interior", "No loss: inside a teacher token, and nothing to complete in one step."],
   blank: ["bl", "blank", "No loss: the token is only spaces or tabs, whose root loss is masked."],
@@ -15,9 +19,17 @@ const KINDS = {
   diverged: ["≠", "diverged", "No loss: after the first byte in which both sides differ."],
 };
 
-const rowsBox = $("rows"), panel = $("panel");
-let view = null, lines = [], chunks = [], pieces = [], teacherPieces = [];
-let current = 0, responseNumber = 0, lineHeight = LINE, watcher = null;
+const rowsBox = $("rows"),
+  panel = $("panel");
+let view = null,
+  lines = [],
+  chunks = [],
+  pieces = [],
+  teacherPieces = [];
+let current = 0,
+  responseNumber = 0,
+  lineHeight = LINE,
+  watcher = null;
 const selectedOf = [];
 const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
 
@@ -29,7 +41,9 @@ function open(index, focus) {
   view.closes = new Map(record.links.map(([, child]) => [child, []]));
   for (const [root, child] of record.links) view.closes.get(child).push(root);
   view.rowOfTeacher = new Map();
-  record.teacher_row.forEach((j, i) => { if (j >= 0 && !view.rowOfTeacher.has(j)) view.rowOfTeacher.set(j, i); });
+  record.teacher_row.forEach((j, i) => {
+    if (j >= 0 && !view.rowOfTeacher.has(j)) view.rowOfTeacher.set(j, i);
+  });
   view.most = largest(record);
   lineHeight = record.root ? LINE : LINE - 0.9;
   for (const tab of $("responses").children) {
@@ -56,15 +70,24 @@ function largest({ root, child }) {
 function describe(record) {
   const box = $("prompt");
   box.hidden = !record.prompt;
-  box.lastElementChild.replaceChildren(...(record.prompt || []).map(([role, text]) =>
-    h("div", { class: "message" }, h("b", null, printable(role)), h("div", { class: "text", dir: "auto" }, text))));
-  const n = record.student.length, tally = {};
+  box.lastElementChild.replaceChildren(
+    ...(record.prompt || []).map(([role, text]) =>
+      h("div", { class: "message" }, h("b", null, printable(role)), h("div", { class: "text", dir: "auto" }, text)),
+    ),
+  );
+  const n = record.student.length,
+    tally = {};
   for (const kind of record.kind) tally[kind] = (tally[kind] || 0) + 1;
-  const told = Object.keys(KINDS).filter((k) => tally[k]).map((k) => `${tally[k].toLocaleString("en")} ${KINDS[k][1]}`);
+  const told = Object.keys(KINDS)
+    .filter((k) => tally[k])
+    .map((k) => `${tally[k].toLocaleString("en")} ${KINDS[k][1]}`);
   const sum = (values) => values.reduce((a, b) => a + (typeof b === "string" ? Infinity : b), 0);
-  const loss = record.root ? ` Mean loss per row: root ${number(sum(record.root) / n)}, child ${number(sum(record.child) / n)} nats.` : "";
+  const loss = record.root
+    ? ` Mean loss per row: root ${number(sum(record.root) / n)}, child ${number(sum(record.child) / n)} nats.`
+    : "";
   const same = view.atS[view.s.length] === record.common && view.atT[view.t.length] === record.common;
-  $("counts").textContent = `${plural(n, "student row")} against ${plural(record.teacher.length, "teacher token")}, ` +
+  $("counts").textContent =
+    `${plural(n, "student row")} against ${plural(record.teacher.length, "teacher token")}, ` +
     `${plural(view.bytes.length, "byte")}${record.ended ? "" : ", cut without a stop"}. ${told.join(", ")}.${loss}` +
     (same ? "" : ` The two sides agree on the first ${plural(record.common, "byte")} only.`);
 }
@@ -75,9 +98,12 @@ function layout(everything) {
   pieces = [];
   teacherPieces = [];
   watcher?.disconnect();
-  watcher = new IntersectionObserver((entries) => {
-    for (const entry of entries) if (entry.isIntersecting) draw(Number(entry.target.dataset.c));
-  }, { rootMargin: "800px" });
+  watcher = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) if (entry.isIntersecting) draw(Number(entry.target.dataset.c));
+    },
+    { rootMargin: "800px" },
+  );
   chunks = [];
   view.lineOf = new Int32Array(view.s.length);
   for (let i = 0, line = 0; i < view.s.length; i++) {
@@ -106,7 +132,8 @@ function draw(c) {
 }
 
 function boxed(element, from, to, [start, end]) {
-  const a = Math.max(from, start), b = Math.min(to, end);
+  const a = Math.max(from, start),
+    b = Math.min(to, end);
   element.style.left = `${(a - start) * CELL}rem`;
   element.style.width = `${(b - a) * CELL}rem`;
   if (from < start) element.classList.add("from");
@@ -115,15 +142,28 @@ function boxed(element, from, to, [start, end]) {
 }
 
 function drawLine(l) {
-  const [start, end] = lines[l], record = view.record;
+  const [start, end] = lines[l],
+    record = view.record;
   const line = h("div", { class: "line", role: "presentation" });
   line.style.height = `${lineHeight}rem`;
-  const gutter = h("div", { class: "gutter", "aria-hidden": "true" }, h("span", null, "teacher"), h("span"), h("span", null, "student"));
+  const gutter = h(
+    "div",
+    { class: "gutter", "aria-hidden": "true" },
+    h("span", null, "teacher"),
+    h("span"),
+    h("span", null, "student"),
+  );
   const lane = h("div", { class: "lane", role: "presentation" });
   let offset = view.bytes.length;
   for (let j = firstAfter(view.colT, start); j < view.colT.length && view.colT[j][0] < end; j++) {
-    const [from, to] = view.colT[j], t = view.t[j];
-    const box = boxed(h("span", { class: `box t${t.special ? " special" : ""}`, "aria-hidden": "true" }), from, to, lines[l]);
+    const [from, to] = view.colT[j],
+      t = view.t[j];
+    const box = boxed(
+      h("span", { class: `box t${t.special ? " special" : ""}`, "aria-hidden": "true" }),
+      from,
+      to,
+      lines[l],
+    );
     if (from >= start) box.append(...spell(t.parts));
     const row = view.rowOfTeacher.get(j);
     if (row !== undefined) box.dataset.s = row;
@@ -132,23 +172,43 @@ function drawLine(l) {
   }
   const { cells } = view;
   for (let k = search(cells.length, (i) => cells[i].to > start); k < cells.length && cells[k].from < end; k++) {
-    const cell = cells[k], a = Math.max(cell.from, start), b = Math.min(cell.to, end);
+    const cell = cells[k],
+      a = Math.max(cell.from, start),
+      b = Math.min(cell.to, end);
     offset = Math.min(offset, cell.at + a - cell.from);
     const glyph = cell.kind === "x" ? "·" : cell.text;
     const data = Array.from(view.bytes.subarray(cell.at + a - cell.from, cell.at + b - cell.from), hex).join(" ");
-    lane.append(boxed(h("span", { class: `byte ${cell.kind}`, "data-h": data, "aria-hidden": "true" },
-      cell.from >= start ? glyph : "…"), cell.from, cell.to, lines[l]));
+    lane.append(
+      boxed(
+        h(
+          "span",
+          { class: `byte ${cell.kind}`, "data-h": data, "aria-hidden": "true" },
+          cell.from >= start ? glyph : "…",
+        ),
+        cell.from,
+        cell.to,
+        lines[l],
+      ),
+    );
   }
   for (let i = firstAfter(view.colS, start); i < view.colS.length && view.colS[i][0] < end; i++) {
-    const [from, to] = view.colS[i], s = view.s[i], kind = record.kind[i];
+    const [from, to] = view.colS[i],
+      s = view.s[i],
+      kind = record.kind[i];
     const box = h("span", { class: `box s ${kind}${s.special ? " special" : ""}`, "data-s": i });
     if (from >= start) {
       const text = h("span", { class: "word" }, spell(s.parts));
       box.append(text, h("span", { class: "kind" }, KINDS[kind][0]));
       box.id = `row-${i}`;
       box.tabIndex = i === current ? 0 : -1;
-      for (const [name, value] of [["role", "option"], ["aria-selected", i === current], ["aria-posinset", i + 1],
-        ["aria-setsize", view.s.length], ["aria-label", label(i)]]) box.setAttribute(name, value);
+      for (const [name, value] of [
+        ["role", "option"],
+        ["aria-selected", i === current],
+        ["aria-posinset", i + 1],
+        ["aria-setsize", view.s.length],
+        ["aria-label", label(i)],
+      ])
+        box.setAttribute(name, value);
     } else box.setAttribute("aria-hidden", "true");
     (pieces[i] ||= []).push(boxed(box, from, to, lines[l]));
     lane.append(box);
@@ -161,7 +221,10 @@ function drawLine(l) {
 
 function bars(i, from, to, line) {
   const { root, child } = view.record;
-  const parts = [["bar r", root[i]], ["bar c", shared.childWeight * child[i]]];
+  const parts = [
+    ["bar r", root[i]],
+    ["bar c", shared.childWeight * child[i]],
+  ];
   let below = 0;
   const out = [];
   for (const [name, loss] of parts) {
@@ -177,7 +240,8 @@ function bars(i, from, to, line) {
 }
 
 function label(i) {
-  const { kind, root, child } = view.record, s = view.s[i];
+  const { kind, root, child } = view.record,
+    s = view.s[i];
   const losses = root ? `, root loss ${number(root[i])}, child loss ${number(child[i])}` : "";
   return `row ${i + 1}, ${s.special ? "special token" : "token"} ${s.text}, ${KINDS[kind[i]][1]}${losses}`;
 }
