@@ -16,6 +16,11 @@ _COMMANDS = {
     "distill": ("escd.training.distill", "eval,report", "distil a teacher into a student with another tokenizer"),
     "compare": ("escd.compare.main", "eval,report", "objectives x seeds from one base student, with intervals"),
     "eval": ("escd.evaluation.command", "eval", "sample a model on tasks, grade its answers, avg@k and pass@k"),
+    "inspect": (
+        "escd.inspector.command",
+        "eval,report",
+        "a page: responses as bytes, what each row learns",
+    ),
 }
 
 _USAGE = f"""escd {__version__}: on-policy distillation between models with different tokenizers
@@ -29,6 +34,7 @@ commands:
   escd distill --config FILE.yaml    a recipe; flags after it override its values
   escd compare RECIPE.yaml           arms and seeds; the same command continues what is not finished
   escd eval --model_name_or_path MODEL --tasks gsm8k
+  escd inspect --model_name_or_path STUDENT --teacher_model_name_or_path TEACHER --text FILE
   escd COMMAND --help                all flags of a command
 
 A mistake ends in one line and exit code 2; ESCD_TRACEBACK=1 shows where it was found.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -93,6 +94,33 @@ def given_names(argv: Sequence[str]) -> frozenset[str]:
 def name_of(flag: str) -> str:
     """The name of a flag: `--max-steps` is `max_steps`."""
     return flag.lstrip("-").replace("-", "_")
+
+
+def json_mapping(name: str, given: dict[str, Any] | str | None) -> dict[str, Any]:
+    """The value of a flag that takes a JSON dictionary; {} if it is not given.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    try:
+        found = json.loads(given) if isinstance(given, str) else given or {}
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{name}={given!r} must be a JSON dictionary, e.g. '{{\"key\": 1}}'")
+    return found
+
+
+def find_file(name: str) -> Path:
+    """The file that `--config` names, for a command without recipes of its own.
+
+    Raises:
+        ConfigError: There is no such file.
+    """
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise ConfigError(f"--config {name!r}: there is no such file")
+    return path
 
 
 def split_equals(argv: Sequence[str]) -> list[str]:

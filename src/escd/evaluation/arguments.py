@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
-from ..flags import read_flags
+from ..flags import find_file, read_flags
 from .sampling import Sampling
 from .tasks import task_names
 
@@ -96,7 +95,7 @@ def parse(argv: Sequence[str]) -> EvalArguments:
     Raises:
         ConfigError: Unknown flag or key, a value of the wrong kind, an unreadable file, no model or no task.
     """
-    (arguments,) = read_flags([EvalArguments], argv, "escd eval", _find, ["chat_template_kwargs"]).values
+    (arguments,) = read_flags([EvalArguments], argv, "escd eval", find_file, ["chat_template_kwargs"]).values
     needed = {
         "--model_name_or_path": (arguments.model_name_or_path, "a path or hub id"),
         "--tasks": (arguments.tasks, f"one or more of {', '.join(['lab', *task_names()])}, or a YAML file"),
@@ -105,10 +104,3 @@ def parse(argv: Sequence[str]) -> EvalArguments:
         if not value:
             raise ConfigError(f"{flag} is missing; give {meaning}")
     return arguments
-
-
-def _find(name: str) -> Path:
-    path = Path(name).expanduser()
-    if not path.is_file():
-        raise ConfigError(f"--config {name!r}: there is no such file")
-    return path

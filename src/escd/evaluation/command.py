@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 from .. import __version__, datasets_by_name
 from ..errors import ConfigError
 from ..files import write_whole
+from ..flags import json_mapping
 from ..models import check_path, load_model, load_tokenizer, path_of
 from .arguments import EvalArguments, parse
 from .run import evaluate
@@ -148,14 +149,7 @@ def _settings(args: EvalArguments) -> dict[str, Any]:
 
 
 def _template_kwargs(args: EvalArguments) -> dict[str, Any]:
-    given = args.chat_template_kwargs
-    try:
-        found = json.loads(given) if isinstance(given, str) else given or {}
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise ConfigError(f"chat_template_kwargs={given!r} must be a JSON dictionary, e.g. '{{\"key\": 1}}'")
-    return found
+    return json_mapping("chat_template_kwargs", args.chat_template_kwargs)
 
 
 def _short(model: str) -> str:

@@ -71,11 +71,16 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Sample:
-    """One response: its text without special tokens, its length in tokens, and whether the model stopped by itself."""
+    """One response: its text without special tokens, its ids with the stop, whether the model stopped by itself."""
 
     text: str
-    tokens: int
+    ids: list[int]
     finished: bool
+
+    @property
+    def tokens(self) -> int:
+        """Its length."""
+        return len(self.ids)
 
 
 Key = tuple[int, int]
@@ -171,7 +176,7 @@ def _sample(tokenizer: Any, ids: list[int], stops: list[int]) -> Sample:
     ends = [k for k, token in enumerate(ids) if token in stops]
     kept = ids[: ends[0] + 1] if ends else ids
     text = tokenizer.decode(kept[: ends[0]] if ends else kept, skip_special_tokens=True)
-    return Sample(text, len(kept), bool(ends))
+    return Sample(text, kept, bool(ends))
 
 
 class _RealTokens(LogitsProcessor):

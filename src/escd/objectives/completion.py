@@ -57,6 +57,7 @@ class CompletionSets:
         arm: One of `COMPLETIONS`.
 
     Attributes:
+        pair, arm: As given.
         start, count: int64 [V_S], the entries that each sampled student token opens.
         group: int64 [E], group of each entry.
         low, size: int64 [E], its members are `members[low:low + size]`.
@@ -64,7 +65,7 @@ class CompletionSets:
     """
 
     def __init__(self, pair: TokenizerPair, arm: str):
-        self.pair = pair
+        self.pair, self.arm = pair, arm
         low, high, self.members = pair.range_low, pair.range_high, pair.student_order
         if arm == "none":
             high = low

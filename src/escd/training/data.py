@@ -45,7 +45,7 @@ def load_prompts(script: DistillArguments, seed: int, completions: bool = False)
     try:
         data = data.select_columns(wanted)
         for number, row in enumerate(data if isinstance(data, Dataset) else islice(data, 1)):
-            _check_prompt(row["prompt"], f"dataset {name!r}, row {number}")
+            check_prompt(row["prompt"], f"dataset {name!r}, row {number}")
             if completions:
                 _check_completion(row["completion"], f"dataset {name!r}, row {number}")
             checked += 1
@@ -66,7 +66,8 @@ def _lab_prompts(name: str, n: int, seed: int) -> Dataset:
     return Dataset.from_list([{"prompt": p.prompt, "completion": p.solution} for p in in_turn[:n]])
 
 
-def _check_prompt(prompt: Any, where: str) -> None:
+def check_prompt(prompt: Any, where: str) -> None:
+    """Raise `ConfigError` unless a prompt is text or messages that end before an answer; `where` names it."""
     if isinstance(prompt, str):
         if not prompt.strip():
             raise ConfigError(f"{where}: the prompt is empty")

@@ -1,0 +1,1 @@
+"""`escd inspect`: responses as bytes, both models' tokens and what each row is taught, on one page."""
