@@ -6,6 +6,7 @@ is a root if a teacher token starts at the same offset.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +68,7 @@ def align(pair: TokenizerPair, student_ids: Sequence[int] | Any, teacher_ids: Se
         before the first differing byte are matched; the rest is `diverged`.
 
     Raises:
-        AlignError: An id lies outside its vocabulary.
+        AlignError: Ids are not one row of whole numbers, or one lies outside its vocabulary.
 
     Example:
         >>> student = ByteVocab([b"Br", b"ead", None], stop_ids=[2])
@@ -94,11 +95,17 @@ def align(pair: TokenizerPair, student_ids: Sequence[int] | Any, teacher_ids: Se
 
 
 def _ids(ids: Any, vocab: ByteVocab, name: str) -> np.ndarray:
-    array = np.asarray(ids, dtype=np.int64).reshape(-1)
-    if array.size and (array.min() < 0 or array.max() >= len(vocab)):
-        bad = array[(array < 0) | (array >= len(vocab))][0]
-        raise AlignError(f"{name} id {bad} lies outside the {name} vocabulary of {len(vocab)} tokens")
-    return array
+    try:
+        array = np.asarray(ids)
+    except (TypeError, ValueError, RuntimeError):  # ragged, on an accelerator, or nothing like an array
+        array = np.zeros(())
+    # Of an empty list numpy makes floats.
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise AlignError(f"{name} ids must be one row of whole numbers, on the CPU, not {reprlib.repr(ids)}")
+    outside = (array < 0) | (array >= len(vocab))
+    if outside.any():
+        raise AlignError(f"{name} id {array[outside][0]} lies outside the {name} vocabulary of {len(vocab)} tokens")
+    return array.astype(np.int64)
 
 
 def _stream(vocab: ByteVocab, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

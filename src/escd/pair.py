@@ -13,12 +13,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import reprlib
 import tempfile
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +50,9 @@ class TokenizerPair:
     Args:
         student: Vocabulary of the model that generates and learns, V_S tokens.
         teacher: Vocabulary of the model that scores, V_T tokens.
+
+    Raises:
+        VocabError: One of them is no `ByteVocab`.
 
     Attributes:
         phi: int64 [V_T], the student token that each teacher token enters by, -1 for ⊥ (method: root loss).
@@ -86,6 +91,7 @@ class TokenizerPair:
     range_high: np.ndarray
 
     def __init__(self, student: ByteVocab, teacher: ByteVocab):
+        _check(student, teacher)
         self.student, self.teacher = student, teacher
         self._build_phi()
         self._build_groups()
@@ -278,7 +284,11 @@ class TokenizerPair:
             teacher: Teacher vocabulary.
             cache_dir: Folder of the cache; `$ESCD_CACHE`, else `~/.cache/escd`. A folder that cannot be written to
                 only costs the time to build the pair again.
+
+        Raises:
+            VocabError: One of them is no `ByteVocab`.
         """
+        _check(student, teacher)
         folder = Path(cache_dir or os.environ.get("ESCD_CACHE") or Path.home() / ".cache" / "escd")
         path = folder / f"pair-{_fingerprint(student, teacher)[:32]}.npz"
         with contextlib.suppress(VocabError):
@@ -295,6 +305,12 @@ class TokenizerPair:
         for name in _TABLES:
             setattr(pair, name, arrays[name])
         return pair
+
+
+def _check(student: Any, teacher: Any) -> None:
+    for who, vocab in (("student", student), ("teacher", teacher)):
+        if not isinstance(vocab, ByteVocab):
+            raise VocabError(f"{who}={reprlib.repr(vocab)} is no ByteVocab; make one with ByteVocab.from_tokenizer")
 
 
 def _run(keys: list[bytes], prefix: bytes) -> tuple[int, int, int]:

@@ -5,9 +5,8 @@ Row i of the student predicts token i of its response, row j of the teacher toke
 
 from __future__ import annotations
 
-import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -18,6 +17,7 @@ from ..align import Alignment, align
 from ..errors import AlignError, ConfigError
 from ..pair import TokenizerPair
 from .maths import column_logsumexp
+from .options import suggest, told
 from .rows import Rows
 from .tables import DeviceTables
 
@@ -75,6 +75,9 @@ class Objective(ABC):
         pair: The two vocabularies.
         options: The objective's own keyword options.
 
+    Raises:
+        ConfigError: `pair` is none, or an option has a value that it cannot have.
+
     Attributes:
         name: Under which it is registered.
         title: What its authors call it.
@@ -94,6 +97,8 @@ class Objective(ABC):
     child_weight: float = 1.0
 
     def __init__(self, pair: TokenizerPair):
+        if not isinstance(pair, TokenizerPair):
+            raise ConfigError(f"pair={told(pair)} is no pair; make one with TokenizerPair(student=..., teacher=...)")
         self.pair = pair
         self.tables = DeviceTables()
 
@@ -182,11 +187,13 @@ class Objective(ABC):
         return root + self.child_weight * child
 
     def _check_logits(self, student: Tensor, teacher: Tensor, n: int, m: int) -> None:
-        """Raise `AlignError` unless logits have one row per id and a column per token."""
+        """Raise `AlignError` unless logits are floats with one row per id and a column per token."""
         for who, logits, rows, size in (
             ("student", student, n, len(self.pair.student)),
             ("teacher", teacher, m, len(self.pair.teacher)),
         ):
+            if not isinstance(logits, Tensor) or not logits.is_floating_point():
+                raise AlignError(f"{who} logits must be a tensor of floats, not {told(logits)}")
             if logits.ndim != 2 or logits.shape[0] != rows or logits.shape[1] < size:
                 raise AlignError(
                     f"{who} logits have shape {tuple(logits.shape)}; expected {rows} rows (one per {who} id) and at "
@@ -220,10 +227,7 @@ def objective(name: str, pair: TokenizerPair, **options: Any) -> Objective:
     Raises:
         ConfigError: Unknown name, option or option value.
     """
-    known = option_names(name)
-    for option in options:
-        if option not in known:
-            raise ConfigError(f"objective {name!r} has no option {option!r}{suggest(option, known)}")
+    check_options(name, options)
     return objective_class(name)(pair, **options)
 
 
@@ -232,26 +236,20 @@ def option_names(name: str) -> list[str]:
     return sorted(objective_class(name).__init__.__kwdefaults__ or {})
 
 
+def check_options(name: str, options: Iterable[Any]) -> None:
+    """Raise `ConfigError` unless an objective has options of these names."""
+    known = option_names(name)
+    for option in options:
+        if option not in known:
+            raise ConfigError(f"objective {name!r} has no option {told(option)}{suggest(option, known)}")
+
+
 def objective_class(name: str) -> type[Objective]:
     """The class of an objective.
 
     Raises:
         ConfigError: There is no such objective.
     """
-    if name not in _REGISTRY:
-        raise ConfigError(f"unknown objective {name!r}{suggest(name, objective_names())}")
+    if not isinstance(name, str) or name not in _REGISTRY:
+        raise ConfigError(f"unknown objective {told(name)}{suggest(name, objective_names())}")
     return _REGISTRY[name]
-
-
-def check_choice(name: str, value: str, known: Sequence[str]) -> None:
-    """Raise `ConfigError` unless an option has one of its values."""
-    if value not in known:
-        raise ConfigError(f"{name}={value!r} is unknown{suggest(value, known)}")
-
-
-def suggest(word: str, known: Sequence[str], full: bool = True) -> str:
-    """The tail of an error about an unknown word: the nearest known one, else (if `full`) all of them."""
-    near = difflib.get_close_matches(str(word), known, n=1)
-    if near:
-        return f"; did you mean {near[0]!r}?"
-    return f"; known: {', '.join(known) or 'none'}" if full else ""

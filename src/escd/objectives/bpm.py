@@ -14,8 +14,8 @@ from ..pair import TokenizerPair
 from .base import Objective, register
 from .escd import ESCD
 from .maths import divergence, rest_logsumexp, segment_logsumexp
+from .options import check_flag, check_number
 from .rows import Links, Rows, Units, count
-from .spans import check_share
 from .steps import Steps
 from .units import boundaries
 
@@ -35,7 +35,7 @@ class BPM(Objective):
         mask_whitespace_roots: Rows whose sampled token is only spaces or tabs carry no root loss.
 
     Raises:
-        ConfigError: `beta` outside [0, 1].
+        ConfigError: `beta` outside [0, 1], or `mask_whitespace_roots` is neither true nor false.
     """
 
     name = "bpm"
@@ -44,8 +44,8 @@ class BPM(Objective):
 
     def __init__(self, pair: TokenizerPair, *, beta: float = 0.0, mask_whitespace_roots: bool = True):
         super().__init__(pair)
-        check_share("beta", beta)
-        self.beta, self.mask_whitespace_roots = beta, mask_whitespace_roots
+        self.beta = check_number("beta", beta, high=1)
+        self.mask_whitespace_roots = check_flag("mask_whitespace_roots", mask_whitespace_roots)
         self._inside = lru_cache(maxsize=512)(self._find_inside)
 
     def rows(self, alignment: Alignment) -> Rows:
@@ -205,7 +205,7 @@ class BPMWithChild(BPM):
             pair, child_weight=child_weight, completion=completion, completion_weight=completion_weight,
             rest_bin=rest_bin,
         )  # fmt: skip
-        self.child_weight = child_weight
+        self.child_weight = self.event_sets.child_weight
 
     def rows(self, alignment: Alignment) -> Rows:
         """See `Objective.rows`."""

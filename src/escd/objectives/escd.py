@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from ..align import DIVERGED, Alignment
-from ..errors import ConfigError
 from ..pair import TokenizerPair
-from .base import Objective, Tile, TileLosses, check_choice, register
+from .base import Objective, Tile, TileLosses, register
 from .completion import COMPLETIONS, CompletionSets
 from .maths import UNREACHABLE, column_logsumexp, expected_log, kl_with_complement, rest_logsumexp
+from .options import HEAVIEST, check_choice, check_flag, check_number
 from .rows import Links, Rows, count
 from .steps import Steps, deeper_steps
 
@@ -27,7 +27,7 @@ class ESCD(Objective):
 
     Args:
         pair: The two vocabularies.
-        child_weight: Weight of the child loss.
+        child_weight: Weight of the child loss, at most a million.
         mask_whitespace_roots: Rows whose sampled token is only spaces or tabs carry no root loss.
         completion: Which student tokens complete a residual: `set` (the paper's), `none` (root only), `single` (the
             token that phi would choose, if it completes), `exact` (no overshoot), `minimal` (the shortest), `deep` (as
@@ -37,7 +37,7 @@ class ESCD(Objective):
         rest_bin: KL over the completion sets and one bin for all other tokens, with the posterior as target.
 
     Raises:
-        ConfigError: `completion` or `completion_weight` is none of these, or `child_weight` is negative.
+        ConfigError: An option has none of these values; `child_weight` is negative or over a million.
     """
 
     name = "escd"
@@ -56,16 +56,13 @@ class ESCD(Objective):
         rest_bin: bool = False,
     ):
         super().__init__(pair)
-        check_choice("completion", completion, COMPLETIONS)
-        check_choice("completion_weight", completion_weight, ("mass", "posterior"))
-        if not 0 <= child_weight < float("inf"):
-            raise ConfigError(f"child_weight={child_weight} must be at least 0, and finite")
-        self.child_weight = child_weight
-        self.mask_whitespace_roots = mask_whitespace_roots
-        self.sets = CompletionSets(pair, completion)
+        self.child_weight = check_number("child_weight", child_weight, high=HEAVIEST)
+        self.mask_whitespace_roots = check_flag("mask_whitespace_roots", mask_whitespace_roots)
+        self.rest_bin = check_flag("rest_bin", rest_bin)
+        weight = check_choice("completion_weight", completion_weight, ("mass", "posterior"))
+        self.posterior = self.rest_bin or weight == "posterior"
+        self.sets = CompletionSets(pair, check_choice("completion", completion, COMPLETIONS))
         self.deep = completion == "deep"
-        self.rest_bin = rest_bin
-        self.posterior = rest_bin or completion_weight == "posterior"
 
     # -- which rows ---------------------------------------------------------------------------------------------
 

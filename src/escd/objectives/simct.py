@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from ..pair import TokenizerPair
-from .base import check_choice, register
+from .base import register
 from .maths import divergence, possible_only, segment_logsumexp, segment_sum
+from .options import check_choice
 from .spans import Spans, UnitObjective
 
 
@@ -36,8 +37,7 @@ class SimCT(UnitObjective):
 
     def __init__(self, pair: TokenizerPair, *, units: str = "visited"):
         super().__init__(pair)
-        check_choice("units", units, ("visited", "realised"))
-        self.units = units
+        self.units = check_choice("units", units, ("visited", "realised"))
         self._continuations = lru_cache(maxsize=512)(self._find_continuations)
 
     def unit_losses(self, spans: Spans) -> Tensor:

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from ..align import Alignment
-from ..errors import ConfigError
 from ..pair import TokenizerPair
-from .base import Objective, check_choice, register
+from .base import Objective, register
 from .maths import FLOOR, divergence, segment_sum
+from .options import check_choice, check_number, check_whole
 from .rows import Rows, Units
 from .units import unit_rows
 
@@ -113,10 +113,9 @@ class GOLD(UnitObjective):
 
     def __init__(self, pair: TokenizerPair, *, beta: float = 0.5, matched_weight: float | None = None):
         super().__init__(pair)
-        check_share("beta", beta)
-        if matched_weight is not None:
-            check_share("matched_weight", matched_weight)
-        self.beta, self.matched_weight = beta, matched_weight
+        self.beta = check_number("beta", beta, high=1)
+        given = matched_weight is not None
+        self.matched_weight = check_number("matched_weight", matched_weight, high=1) if given else None
 
     def unit_losses(self, spans: Spans) -> Tensor:
         """See `UnitObjective.unit_losses`."""
@@ -166,7 +165,7 @@ class XToken(UnitObjective):
             averaged over the rows and normalised.
 
     Raises:
-        ConfigError: `top` under 1, or `merge` is neither.
+        ConfigError: `top` is no whole number or under 1, or `merge` is neither.
     """
 
     name = "xtoken"
@@ -175,10 +174,8 @@ class XToken(UnitObjective):
 
     def __init__(self, pair: TokenizerPair, *, top: int = 4, merge: str = "product"):
         super().__init__(pair)
-        check_choice("merge", merge, ("product", "mean"))
-        if top < 1:
-            raise ConfigError(f"top={top} must be at least 1")
-        self.top, self.merge = top, merge
+        self.top = check_whole("top", top)
+        self.merge = check_choice("merge", merge, ("product", "mean"))
 
     def unit_losses(self, spans: Spans) -> Tensor:
         """See `UnitObjective.unit_losses`."""
@@ -231,9 +228,7 @@ class ALM(UnitObjective):
 
     def __init__(self, pair: TokenizerPair, *, power: float = 0.01):
         super().__init__(pair)
-        if not 0 < power <= 1:
-            raise ConfigError(f"power={power} must be over 0 and at most 1")
-        self.power = power
+        self.power = check_number("power", power, high=1, over=True)
 
     def unit_losses(self, spans: Spans) -> Tensor:
         """See `UnitObjective.unit_losses`."""
@@ -249,12 +244,6 @@ def sorted_l1(q: Tensor, p: Tensor) -> Tensor:
     width = max(q.shape[1], p.shape[1])
     q, p = (torch.nn.functional.pad(x.sort(-1, descending=True).values, (0, width - x.shape[1])) for x in (q, p))
     return (q - p).abs().sum(-1)
-
-
-def check_share(name: str, value: float) -> None:
-    """Raise `ConfigError` unless a number lies between 0 and 1."""
-    if not 0 <= value <= 1:
-        raise ConfigError(f"{name}={value} must lie between 0 and 1")
 
 
 def _without(log_values: Tensor, columns: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ from ..errors import ConfigError
 from ..pair import TokenizerPair
 from .base import Objective, register
 from .maths import divergence, possible_only
+from .options import check_number
 from .rows import Rows
-from .spans import check_share
 from .units import unit_rows
 
 
@@ -57,10 +57,9 @@ class KL(_OneToOne):
 
     def __init__(self, pair: TokenizerPair, *, beta: float = 0.0):
         super().__init__(pair)
-        check_share("beta", beta)
+        self.beta = check_number("beta", beta, high=1)
         if pair.student.token_bytes != pair.teacher.token_bytes:
             raise ConfigError("objective 'kl' needs one tokenizer on both sides, and these differ; use 'escd'")
-        self.beta = beta
 
     def losses(self, student_logits: Tensor, teacher_logits: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """See `Objective.losses`. Columns beyond the vocabulary are one event, if both heads have some."""
