@@ -26,6 +26,8 @@ Message = dict[str, Any]
 logger = logging.getLogger(__name__)
 _told: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 _SYSTEM = ("system", "developer")
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+"""Keys under which datasets hold the thought of an answer."""
 
 
 def render_messages(
@@ -52,39 +54,71 @@ def render_messages(
         ConfigError: The template rejects the messages or leaves some of them out whatever is tried, or there is no
             template.
     """
+    if not messages or messages[-1].get("role") == "assistant":
+        raise ConfigError("a prompt of messages must end with a message to answer, not with the assistant's")
+    text, probe = _render(hf_tokenizer, messages, template_kwargs, tools, add_generation_prompt=True)
+    prefill = trailing(probe.rpartition(_mark(len(messages) - 1))[2])
+    if not text.endswith(prefill):  # the mark itself has changed what the template writes
+        prefill = trailing(text)
+    return text[: len(text) - len(prefill)], prefill
+
+
+def render_answer(
+    hf_tokenizer: Any,
+    prompt: list[Message],
+    answer: Message,
+    template_kwargs: dict[str, Any] | None = None,
+    tools: list[dict[str, Any]] | str | None = None,
+) -> str:
+    """How a template writes an answer behind a prompt, thoughts and tool calls included, up to the end of all.
+
+    Raises:
+        ConfigError: As for `render_messages`, or it does not keep the prompt or the thought.
+    """
+    before, _ = render_messages(hf_tokenizer, prompt, template_kwargs, tools)
+    text, _ = _render(hf_tokenizer, [*prompt, answer], template_kwargs, tools, add_generation_prompt=False)
+    thought = next((answer[key] for key in THOUGHTS if answer.get(key)), "")
+    if not text.startswith(before) or thought.strip() not in text[len(before) :]:
+        raise ConfigError(
+            f"the chat template of {describe(hf_tokenizer)} does not write thoughts or tool calls of an answer behind "
+            "its prompt; give the answer as plain content"
+        )
+    return text[len(before) :]
+
+
+def _render(
+    hf_tokenizer: Any, messages: list[Message], template_kwargs: dict[str, Any] | None, tools: Any, **options: bool
+) -> tuple[str, str]:
+    """The text of a conversation, and the same with a mark behind the text of every message."""
     if not getattr(hf_tokenizer, "chat_template", None):
         raise ConfigError(
             f"{describe(hf_tokenizer)} has no chat template, but the prompts are messages; give prompts as plain "
             "text, or set the tokenizer's chat_template"
         )
     messages, tools = [_clean(m) for m in messages], _tools(tools)
-    if not messages or messages[-1].get("role") == "assistant":
-        raise ConfigError("a prompt of messages must end with a message to answer, not with the assistant's")
+    last = _mark(len(messages) - 1)
 
     def render(some: list[Message]) -> str:
         return hf_tokenizer.apply_chat_template(
-            some, tools=tools, tokenize=False, add_generation_prompt=True, **(template_kwargs or {})
+            some, tools=tools, tokenize=False, **options, **(template_kwargs or {})
         )
 
     problems: list[tuple[tuple[int, bool], str]] = []
     for changed, note in _ways(messages):
+        marks = [*(_mark(i) for i in range(len(changed) - 1)), last]
         try:
-            text, probe = render(changed), render([_marked(m, i) for i, m in enumerate(changed)])
+            text, probe = render(changed), render([_marked(m, k) for m, k in zip(changed, marks, strict=True)])
         except Exception as error:  # a template raises what it likes
             # What the author says by intent tells more than what a form that he did not think of runs into.
             weight = 2 if type(error).__name__ == "TemplateError" else 0
             problems.append(((weight, _is_text(changed)), f"rejects {_roles(messages)}: {first_line(error)}"))
             continue
-        if missing := _missing(changed, tools, text, probe):
+        if missing := _missing(changed, marks, tools, text, probe):
             problems.append(((1, _is_text(changed)), f"leaves out {missing} of {_roles(messages)}"))
             continue
         if note:
             _tell(hf_tokenizer, note)
-        tail = probe.rpartition(_mark(len(changed) - 1))[2]
-        prefill = trailing(tail)
-        if not text.endswith(prefill):  # the mark itself has changed what the template writes
-            prefill = trailing(text)
-        return text[: len(text) - len(prefill)], prefill
+        return text, probe
     problem = max(reversed(problems), key=itemgetter(0))[1]
     raise ConfigError(f"the chat template of {describe(hf_tokenizer)} {problem}; {_mend(messages, tools)}")
 
@@ -190,19 +224,19 @@ def _mark(number: int) -> str:
     return f"escd{number}mark"
 
 
-def _marked(message: Message, number: int) -> Message:
+def _marked(message: Message, mark: str) -> Message:
     """The message with a mark behind its text; one that only calls tools stays as it is."""
     content = message.get("content")
     if not content and message.get("tool_calls"):
         return message
     if isinstance(content, list):
-        return dict(message, content=parts(_text(message) + _mark(number)))
-    return dict(message, content=f"{content}{_mark(number)}")
+        return dict(message, content=parts(_text(message) + mark))
+    return dict(message, content=f"{content}{mark}")
 
 
-def _missing(messages: list[Message], tools: Any, text: str, probe: str) -> str:
+def _missing(messages: list[Message], marks: list[str], tools: Any, text: str, probe: str) -> str:
     """What of a conversation its rendering does not show, "" if nothing is missing."""
-    for number, message in enumerate(messages):
+    for message, mark in zip(messages, marks, strict=True):
         for call in message.get("tool_calls") or []:
             function = call.get("function", call)
             arguments = function.get("arguments")
@@ -210,8 +244,7 @@ def _missing(messages: list[Message], tools: Any, text: str, probe: str) -> str:
                 return "the tool calls"
             if isinstance(arguments, dict) and arguments and str(arguments) in text:
                 return "the JSON of tool calls"
-        shown = _mark(number) in probe
-        if not shown and _text(message) and not message.get("tool_calls"):
+        if mark not in probe and _text(message) and not message.get("tool_calls"):
             return f"the text of the {message.get('role')} message"
     if not _is_text(messages) and str(parts("")[0])[:8] in text:
         return "the plain text"
