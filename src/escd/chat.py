@@ -151,9 +151,8 @@ def _translate(ids: Sequence[int], source: ByteVocab, target: ByteVocab) -> Tran
 
 def stop_warning(hf_tokenizer: Any, vocab: ByteVocab, generation_config: Any, who: str) -> str | None:
     """What to tell the user when tokenizer, generation config and chat template disagree on what ends a response."""
-    eos = getattr(hf_tokenizer, "eos_token_id", None)
     sets = {
-        "tokenizer": {eos} - {None},
+        "tokenizer": set(configured_eos(hf_tokenizer)),
         "generation config": set(configured_eos(generation_config)),
     }
     union = set(vocab.stop_ids)

@@ -26,6 +26,7 @@ Message = dict[str, Any]
 logger = logging.getLogger(__name__)
 _told: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 _SYSTEM = ("system", "developer")
+_PLAIN = "the plain text"  # and writes out a list instead: this template does not want parts
 THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 """Keys under which datasets hold the thought of an answer."""
 
@@ -114,7 +115,7 @@ def _render(
             problems.append(((weight, _is_text(changed)), f"rejects {_roles(messages)}: {first_line(error)}"))
             continue
         if missing := _missing(changed, marks, tools, text, probe):
-            problems.append(((1, _is_text(changed)), f"leaves out {missing} of {_roles(messages)}"))
+            problems.append(((int(missing != _PLAIN), True), f"leaves out {missing} of {_roles(messages)}"))
             continue
         if note:
             _tell(hf_tokenizer, note)
@@ -172,8 +173,10 @@ def _with_arguments(message: Message, change: Callable[[Any], Any]) -> Message:
 
 
 def _without_text(message: Message) -> Message:
-    """A message that only calls tools, with content None instead of ""."""
-    return dict(message, content=None) if message.get("tool_calls") and not _text(message) else message
+    """A message that only calls tools, without content instead of with none."""
+    if not message.get("tool_calls") or _text(message):
+        return message
+    return {key: value for key, value in message.items() if key != "content"}
 
 
 def _in_parts(message: Message) -> Message:
@@ -247,7 +250,7 @@ def _missing(messages: list[Message], marks: list[str], tools: Any, text: str, p
         if mark not in probe and _text(message) and not message.get("tool_calls"):
             return f"the text of the {message.get('role')} message"
     if not _is_text(messages) and str(parts("")[0])[:8] in text:
-        return "the plain text"
+        return _PLAIN
     if any(str(t.get("function", t).get("name")) not in text for t in tools or []):
         return "the tool definitions"
     return ""

@@ -35,8 +35,8 @@ def end_of_turn(hf_tokenizer: Any) -> int | None:
     turn follows.
     """
     last, followed = _rendered(hf_tokenizer, answered=True), _rendered(hf_tokenizer)
-    for text in (last, followed):
-        after = (text or "").partition(_FIRST)[2].partition(_SECOND)[0]
+    for text in filter(None, (last, followed)):
+        after = text.partition(_FIRST)[2].partition(_SECOND)[0]
         for token_id in hf_tokenizer(after.lstrip(), add_special_tokens=False)["input_ids"][:1]:
             if token_id in hf_tokenizer.added_tokens_decoder:
                 return int(token_id)

@@ -79,6 +79,9 @@ def split_conversations(data: Any, completions: bool) -> Any:
         data: A dataset, or a dictionary of them; anything else is returned as it is.
         completions: Whether the answers are needed too, as a column `completion`. Then a `completion` of several
             messages is taken apart as well.
+
+    Raises:
+        ConfigError: A conversation is not one of messages with roles, or none of them has an answer.
     """
     if isinstance(data, dict):
         return type(data)({name: split_conversations(part, completions) for name, part in data.items()})
@@ -86,7 +89,10 @@ def split_conversations(data: Any, completions: bool) -> Any:
     whole = "messages" in columns and "prompt" not in columns
     if not whole and not (completions and {"prompt", "completion"} <= columns and _is_long(next(iter(data), None))):
         return data
-    return data.map(_split, batched=True, fn_kwargs={"completions": completions}, remove_columns=list(columns))
+    found = data.map(_split, batched=True, fn_kwargs={"completions": completions}, remove_columns=list(columns))
+    if isinstance(found, Dataset) and not len(found):
+        raise ConfigError("the conversations of the dataset are empty: not one has a turn of the assistant to learn")
+    return found
 
 
 def _is_long(row: Any) -> bool:
