@@ -99,7 +99,9 @@ def _render(
     messages, tools = [_clean(m) for m in messages], _tools(tools)
     last = _mark(len(messages) - 1)
 
-    def render(some: list[Message]) -> str:
+    marked_tools = [_with_function(t, _named(_tool_mark(i))) for i, t in enumerate(tools or [])] or None
+
+    def render(some: list[Message], tools: Any) -> str:
         return hf_tokenizer.apply_chat_template(
             some, tools=tools, tokenize=False, **options, **(template_kwargs or {})
         )
@@ -108,15 +110,18 @@ def _render(
     for changed, note in _ways(messages):
         marks = [*(_mark(i) for i in range(len(changed) - 1)), last]
         try:
-            text, probe = render(changed), render([_marked(m, k) for m, k in zip(changed, marks, strict=True)])
+            text = render(changed, tools)
+            probe = render([_marked(m, k) for m, k in zip(changed, marks, strict=True)], marked_tools)
         except Exception as error:  # a template raises what it likes
             # What the author says by intent tells more than what a form that he did not think of runs into.
             weight = 2 if type(error).__name__ == "TemplateError" else 0
             problems.append(((weight, _is_text(changed)), f"rejects {_roles(messages)}: {first_line(error)}"))
             continue
-        if missing := _missing(changed, marks, tools, text, probe):
+        if missing := _missing(changed, marks, len(tools or []), text, probe):
             problems.append(((int(missing != _PLAIN), True), f"leaves out {missing} of {_roles(messages)}"))
             continue
+        if any(mark not in probe and _text(m) for m, mark in zip(changed, marks, strict=True)):
+            note = "leaves out the text of messages that call tools"
         if note:
             _tell(hf_tokenizer, note)
         return text, probe
@@ -164,12 +169,22 @@ def _json_arguments(message: Message) -> Message:
 
 
 def _with_arguments(message: Message, change: Callable[[Any], Any]) -> Message:
-    calls = []
-    for call in message.get("tool_calls") or []:
-        place = call["function"] if isinstance(call.get("function"), dict) else call
-        new = dict(place, arguments=change(place["arguments"])) if "arguments" in place else place
-        calls.append(new if place is call else dict(call, function=new))
-    return dict(message, tool_calls=calls) if calls else message
+    return _with_calls(message, lambda f: dict(f, arguments=change(f["arguments"])) if "arguments" in f else f)
+
+
+def _with_calls(message: Message, change: Callable[[Message], Message]) -> Message:
+    calls = message.get("tool_calls")
+    return dict(message, tool_calls=[_with_function(call, change) for call in calls]) if calls else message
+
+
+def _with_function(entry: Message, change: Callable[[Message], Message]) -> Message:
+    """A call or the definition of a tool with its function changed, which may lie inside it or be all of it."""
+    inner = entry.get("function")
+    return dict(entry, function=change(inner)) if isinstance(inner, dict) else change(entry)
+
+
+def _named(mark: str) -> Callable[[Message], Message]:
+    return lambda function: dict(function, name=f"{function.get('name')}{mark}")
 
 
 def _without_text(message: Message) -> Message:
@@ -227,8 +242,17 @@ def _mark(number: int) -> str:
     return f"escd{number}mark"
 
 
+def _call_mark(mark: str) -> str:
+    return mark.replace("mark", "call")
+
+
+def _tool_mark(number: int) -> str:
+    return f"escd{number}tool"
+
+
 def _marked(message: Message, mark: str) -> Message:
-    """The message with a mark behind its text; one that only calls tools stays as it is."""
+    """The message with a mark behind its text and behind the names of the tools that it calls."""
+    message = _with_calls(message, _named(_call_mark(mark)))
     content = message.get("content")
     if not content and message.get("tool_calls"):
         return message
@@ -237,21 +261,20 @@ def _marked(message: Message, mark: str) -> Message:
     return dict(message, content=f"{content}{mark}")
 
 
-def _missing(messages: list[Message], marks: list[str], tools: Any, text: str, probe: str) -> str:
+def _missing(messages: list[Message], marks: list[str], tools: int, text: str, probe: str) -> str:
     """What of a conversation its rendering does not show, "" if nothing is missing."""
     for message, mark in zip(messages, marks, strict=True):
-        for call in message.get("tool_calls") or []:
-            function = call.get("function", call)
-            arguments = function.get("arguments")
-            if str(function.get("name")) not in text:
-                return "the tool calls"
-            if isinstance(arguments, dict) and arguments and str(arguments) in text:
-                return "the JSON of tool calls"
-        if mark not in probe and _text(message) and not message.get("tool_calls"):
+        calls = message.get("tool_calls") or []
+        if probe.count(_call_mark(mark)) < len(calls):
+            return "the tool calls"
+        arguments = [call.get("function", call).get("arguments") for call in calls]
+        if any(isinstance(a, dict) and a and str(a) in text for a in arguments):
+            return "the JSON of tool calls"
+        if not calls and mark not in probe and _text(message):
             return f"the text of the {message.get('role')} message"
     if not _is_text(messages) and str(parts("")[0])[:8] in text:
         return _PLAIN
-    if any(str(t.get("function", t).get("name")) not in text for t in tools or []):
+    if any(_tool_mark(i) not in probe for i in range(tools)):
         return "the tool definitions"
     return ""
 

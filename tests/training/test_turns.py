@@ -98,6 +98,22 @@ def test_a_given_response_with_a_thought_or_calls_is_the_templates(pair_dir):
         seen(pair_dir, "dataset", prompt="text", completion=[answer])
 
 
+def test_a_teacher_that_opens_a_channel_finds_it_open(pair_dir):
+    """As gpt-oss: the generation prompt ends before the control tokens that the model writes itself."""
+    channel = "<|im_start|>final<|im_end|>"
+    tokenizer = AutoTokenizer.from_pretrained(pair_dir / "teacher")
+    tokenizer.chat_template = tokenizer.chat_template.replace(
+        "{{ m['content'] }}", "{{ ('" + channel + "' if m['role'] == 'assistant') ~ m['content'] }}"
+    )
+    mine, theirs = side(pair_dir, "student", OPEN), Side(tokenizer, {})
+    vocab = escd.ByteVocab.from_tokenizer(mine.tokenizer)
+    for source, expected in (("student", channel + OPEN), ("teacher", "")):
+        found = read_turn({"prompt": [USER]}, source, mine, theirs, vocab)
+        assert theirs.tokenizer.decode(found.teacher).rpartition(HEADERS["teacher"])[2] == expected
+    assert side(pair_dir, "teacher", body="<think></think>{{ m['content'] }}").opening == ""
+    assert side(pair_dir, "teacher").opening == ""
+
+
 # -- datasets -------------------------------------------------------------------------------------------------------
 
 

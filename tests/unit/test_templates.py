@@ -246,6 +246,24 @@ def test_a_call_without_text_where_only_that_is_a_call(tokenizer):
     assert "<call>weather" in rendered(tokenizer, template, [USER, call({}), TOOL])
 
 
+def test_text_beside_a_call_that_is_left_out_is_told(tokenizer, caplog):
+    template = CALLS.replace("ARGUMENTS", "")
+    both = dict(call({}), content="let me see")
+    assert "let me see" in rendered(tokenizer, template, [USER, both, TOOL])
+    assert not caplog.records
+    template = template.replace("m['content'] or ''", "m['content'] if not m['tool_calls']")
+    assert "let me see" not in rendered(tokenizer, template, [USER, both, TOOL])
+    assert "leaves out the text of messages that call tools" in caplog.text
+
+
+def test_calls_and_definitions_of_one_name_are_told_apart(tokenizer):
+    template = CALLS.replace("ARGUMENTS", "")
+    for dropped, error in (("tools or []", "the tool definitions"), ("m['tool_calls'] or []", "the tool calls")):
+        tokenizer.chat_template = template.replace(dropped, "[]")
+        with pytest.raises(escd.ConfigError, match=f"leaves out {error}"):
+            render(tokenizer, [USER, call({}), TOOL], tools=TOOLS)
+
+
 def test_keys_that_a_dataset_fills_with_none_are_not_there(tokenizer):
     template = "{% for m in messages %}{{ m.keys() | list | join(' ') }}" + TURNS + "{% endfor %}"
     assert rendered(tokenizer, template, [dict(USER, tool_calls=None, name=None)]).startswith("role content<s>")

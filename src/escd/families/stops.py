@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-_FIRST, _SECOND = "escdfirst", "escdsecond"
+from .thoughts import is_thought
+
+_ANSWER, _NEXT = "escdfirst", "escdsecond"
+_TURNS = (("user", "hello"), ("assistant", _ANSWER), ("user", _NEXT))
 
 
 def stop_ids(hf_tokenizer: Any, generation_config: Any = None) -> tuple[list[int], int | None]:
@@ -34,9 +37,8 @@ def end_of_turn(hf_tokenizer: Any) -> int | None:
     response. In some templates (GLM) nothing ends the last turn and the marker of the next one does, so then a user
     turn follows.
     """
-    last, followed = _rendered(hf_tokenizer, answered=True), _rendered(hf_tokenizer)
-    for text in filter(None, (last, followed)):
-        after = text.partition(_FIRST)[2].partition(_SECOND)[0]
+    for text in filter(None, (_rendered(hf_tokenizer, 2), _rendered(hf_tokenizer))):
+        after = text.partition(_ANSWER)[2].partition(_NEXT)[0]
         for token_id in hf_tokenizer(after.lstrip(), add_special_tokens=False)["input_ids"][:1]:
             if token_id in hf_tokenizer.added_tokens_decoder:
                 return int(token_id)
@@ -52,19 +54,38 @@ def template_tokens(hf_tokenizer: Any) -> set[int]:
     return {int(i) for i in ids if i in hf_tokenizer.added_tokens_decoder}
 
 
-def _rendered(hf_tokenizer: Any, answered: bool = False) -> str | None:
-    """A rendered conversation that ends with an answer (`_FIRST`), or goes on with a user turn (`_SECOND`) and the
-    start of a response. None if there is no template, or if it does not show such turns."""
+def answer_opening(hf_tokenizer: Any, template_kwargs: dict[str, Any] | None = None) -> str:
+    """What a template writes before an answer beyond where it asks for one, if that ends in a control token.
+
+    gpt-oss asks with `<|start|>assistant` and writes the channel (`<|channel|>final<|message|>`) itself before it
+    answers. A model that only scores an answer must find that channel open. "" for nearly all templates.
+    """
+    asked = _rendered(hf_tokenizer, 1, template_kwargs)
+    answered = _rendered(hf_tokenizer, 2, template_kwargs)
+    if not asked or not answered or not answered.startswith(asked):
+        return ""
+    opening = answered[len(asked) :].partition(_ANSWER)[0]
+    last = hf_tokenizer(opening, add_special_tokens=False)["input_ids"][-1:]
+    token = hf_tokenizer.added_tokens_decoder.get(last[0]) if last else None
+    return opening if token is not None and not is_thought(token.content) else ""
+
+
+def _rendered(hf_tokenizer: Any, turns: int = 3, template_kwargs: dict[str, Any] | None = None) -> str | None:
+    """A rendered conversation of a question, its answer (`_ANSWER`) and another question (`_NEXT`), cut to `turns`.
+
+    Behind a question follows the start of a response. None if there is no template, or if it does not show the turns.
+    """
     if not getattr(hf_tokenizer, "chat_template", None):
         return None
-    turns = [("user", "hello"), ("assistant", _FIRST), ("user", _SECOND)][: 2 if answered else 3]
     for wrap in (str, parts):
-        messages = [{"role": role, "content": wrap(content)} for role, content in turns]
+        messages = [{"role": role, "content": wrap(content)} for role, content in _TURNS[:turns]]
         try:
-            text = hf_tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=not answered)
+            text = hf_tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=turns % 2 == 1, **(template_kwargs or {})
+            )
         except Exception:  # templates are programs of their authors; one that rejects plain turns has no answer here
             continue
-        if _FIRST in text and (answered or _SECOND in text):
+        if all(content in text for _, content in _TURNS[:turns]):
             return text
     return None
 

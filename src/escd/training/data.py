@@ -104,7 +104,10 @@ def _split(batch: dict[str, list[Any]], completions: bool) -> dict[str, list[Any
     rows: list[dict[str, Any]] = []
     for number, first in enumerate(batch.get("prompt") or batch["messages"]):
         whole = [*first, *batch["completion"][number]] if "prompt" in batch else first
-        _check_messages(whole, f"conversation {str(whole)[:60]!r}")
+        where = f"conversation {str(whole)[:60]!r}"
+        _check_messages(whole, where)
+        if "prompt" in batch:
+            _check_completion(batch["completion"][number], where)
         known = len(first) if "prompt" in batch else 1
         answers = [i for i in range(known, len(whole)) if _is_answer(whole, i)]
         if not completions and whole[-1]["role"] != "assistant":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..chat import Rendered, render
 from ..errors import ConfigError
+from ..families.stops import answer_opening
 from ..families.thoughts import closes
 from ..templating import THOUGHTS, render_answer
 from ..vocab import ByteVocab
@@ -18,6 +20,11 @@ class Side:
 
     tokenizer: Any
     template_kwargs: dict[str, Any]
+
+    @cached_property
+    def opening(self) -> str:
+        """Control tokens that this model writes before an answer; see `families.stops.answer_opening`."""
+        return answer_opening(self.tokenizer, self.template_kwargs)
 
     def render(self, example: dict[str, Any]) -> Rendered:
         """The row's prompt by this model's template, with the tools of its column `tools`."""
@@ -56,7 +63,8 @@ def read_turn(example: dict[str, Any], source: str, student: Side, teacher: Side
         prefill, given = _given(example, student, mine.prefill, vocab)
     else:
         prefill = (mine if source == "student" else theirs).prefill
-    return Turn(mine.ids(prefill), theirs.ids(prefill), given)
+    opening = "" if source == "teacher" or isinstance(example["prompt"], str) else teacher.opening
+    return Turn(mine.ids(prefill), theirs.ids(opening + prefill), given)
 
 
 def _given(example: dict[str, Any], student: Side, prefill: str, vocab: ByteVocab) -> tuple[str, list[int]]:
