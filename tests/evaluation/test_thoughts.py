@@ -22,7 +22,8 @@ TASK = Task("mine/cats", "choice", (Question("q", [{"role": "user", "content": "
     ],
 )
 def test_a_thought_that_the_template_has_opened(pair_dir, tmp_path, monkeypatch, prefill, response, right):
-    model, tokenizer = (c.from_pretrained(pair_dir / "student") for c in (AutoModelForCausalLM, AutoTokenizer))
+    model = AutoModelForCausalLM.from_pretrained(pair_dir / "student")
+    tokenizer = AutoTokenizer.from_pretrained(pair_dir / "student")
     tokenizer.chat_template = tokenizer.chat_template.replace("assistant\n", "assistant\n" + prefill)
     seen = []
 
