@@ -6,7 +6,7 @@ needs numpy, torch and tokenizers only; the trainer (`ESCDTrainer`, `ESCDConfig`
 
 from typing import TYPE_CHECKING, Any
 
-from .align import Alignment, align
+from .align import Alignment, Span, align, align_spans
 from .errors import AlignError, ConfigError, EscdError, StudentError, TeacherError, VocabError
 from .objectives import objective, objective_names
 from .pair import TokenizerPair
@@ -25,11 +25,13 @@ __all__ = [
     "ESCDConfig",
     "ESCDTrainer",
     "EscdError",
+    "Span",
     "StudentError",
     "TeacherError",
     "TokenizerPair",
     "VocabError",
     "align",
+    "align_spans",
     "objective",
     "objective_names",
 ]

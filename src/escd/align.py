@@ -9,7 +9,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,6 +92,66 @@ def align(pair: TokenizerPair, student_ids: Sequence[int] | Any, teacher_ids: Se
     roots = np.empty((len(rows_s), 2), np.int64)
     roots[:, 0], roots[:, 1] = rows_s, row_t[rows_s]
     return Alignment(ids_s, ids_t, roots, status, starts_s, starts_t, common, (len(bytes_s), len(bytes_t)))
+
+
+class Span(NamedTuple):
+    """One of several responses in a conversation.
+
+    Attributes:
+        alignment: Of this response alone; its rows count from the first row of the response.
+        student_row, teacher_row: Where the response starts in the student's and the teacher's whole sequence.
+    """
+
+    alignment: Alignment
+    student_row: int
+    teacher_row: int
+
+
+def align_spans(
+    pair: TokenizerPair,
+    student_ids: Sequence[int] | Any,
+    teacher_ids: Sequence[int] | Any,
+    student_mask: Sequence[int] | Any,
+    teacher_mask: Sequence[int] | Any,
+) -> list[Span]:
+    """Match the rows of every response of a conversation, each by itself.
+
+    Args:
+        pair: The vocabularies.
+        student_ids, teacher_ids: The whole conversation in each model's ids, prompts and template tokens included.
+        student_mask, teacher_mask: True (1) for the tokens of responses, their stops included, False (0) elsewhere.
+            An uninterrupted run is one response; the k-th runs of both sides are the same response.
+
+    Returns:
+        The responses in order. Row i of a span predicts token `student_row + i` of the whole sequence.
+
+    Raises:
+        AlignError: A mask is not as long as its ids, both sides have different numbers of responses, or an id of a
+            response lies outside its vocabulary.
+
+    Example:
+        >>> student = ByteVocab([b"Br", b"ead", b"?", None], stop_ids=[3])
+        >>> teacher = ByteVocab([b"Bread", b"!?", None], stop_ids=[2])
+        >>> spans = align_spans(
+        ...     TokenizerPair(student, teacher),
+        ...     [2, 0, 1, 3, 2, 2, 0, 1], [1, 0, 2, 1, 0], [0, 1, 1, 1, 0, 0, 1, 1], [0, 1, 1, 0, 1],
+        ... )
+        >>> [(s.student_row, s.teacher_row, s.alignment.roots.tolist()) for s in spans]
+        [(1, 1, [[0, 0], [2, 1]]), (6, 4, [[0, 0]])]
+    """
+    sides = []
+    for name, ids, mask in (("student", student_ids, student_mask), ("teacher", teacher_ids, teacher_mask)):
+        tokens, kept = np.asarray(ids, np.int64).reshape(-1), np.asarray(mask).reshape(-1).astype(bool)
+        if len(tokens) != len(kept):
+            raise AlignError(f"the {name}'s mask has {len(kept)} entries for {len(tokens)} ids")
+        edges = np.flatnonzero(np.diff(kept.astype(np.int8), prepend=0, append=0)).reshape(-1, 2).tolist()
+        sides.append([(start, tokens[start:end]) for start, end in edges])
+    mine, theirs = sides
+    if len(mine) != len(theirs):
+        raise AlignError(
+            f"the student's mask marks {len(mine)} responses, the teacher's {len(theirs)}; mark the same ones in both"
+        )
+    return [Span(align(pair, s, t), i, k) for (i, s), (k, t) in zip(mine, theirs, strict=True)]
 
 
 def _ids(ids: Any, vocab: ByteVocab, name: str) -> np.ndarray:

@@ -11,46 +11,81 @@ from typing import Any
 
 from .errors import ConfigError, VocabError
 from .families import configured_eos, describe
+from .templating import Message, render_messages
 from .vocab import ByteVocab
 
-Prompt = str | list[dict[str, Any]]
+Prompt = str | list[Message]
 
 
-def render_prompt(hf_tokenizer: Any, prompt: Prompt, template_kwargs: dict[str, Any] | None = None) -> list[int]:
-    """Ids of a prompt up to where the response starts.
+@dataclass(frozen=True)
+class Rendered:
+    """A prompt as one model's template writes it, before its ids.
+
+    Attributes:
+        hf_tokenizer: The model's own tokenizer.
+        text: The prompt up to where the assistant's turn starts.
+        prefill: What the template puts into that turn: thought markers (`<think>\\n` in DeepSeek R1, an empty thought
+            in Qwen3 with `enable_thinking=False`), "" for most.
+        templated: Whether a template wrote it; plain text gets what the tokenizer puts before text.
+    """
+
+    hf_tokenizer: Any
+    text: str
+    prefill: str = ""
+    templated: bool = True
+
+    def ids(self, prefill: str | None = None) -> list[int]:
+        """Ids up to where the response starts.
+
+        Args:
+            prefill: What the model that writes the response finds at its start, in place of this template's own. It
+                belongs to the conversation that the other model must see.
+
+        Raises:
+            ConfigError: There is not one token.
+        """
+        text = self.text + (self.prefill if prefill is None else prefill)
+        found = self.hf_tokenizer(text, add_special_tokens=False)["input_ids"] if self.templated else None
+        ids = _plain(self.hf_tokenizer, text) if found is None else list(found)
+        if not ids:
+            raise ConfigError(f"{describe(self.hf_tokenizer)} renders the prompt {text!r} to no tokens at all")
+        return ids
+
+
+def render(
+    hf_tokenizer: Any,
+    prompt: Prompt,
+    template_kwargs: dict[str, Any] | None = None,
+    tools: list[dict[str, Any]] | str | None = None,
+) -> Rendered:
+    """A prompt by the model's own template.
 
     Args:
         hf_tokenizer: The model's own tokenizer.
         prompt: Plain text, or messages for the model's own chat template.
         template_kwargs: Passed on to `apply_chat_template`, e.g. `enable_thinking`.
+        tools: Definitions of tools for the template, or JSON text of them.
 
     Raises:
-        ConfigError: Messages for a tokenizer without a chat template, a template that rejects them, or a prompt that
-            renders to nothing.
+        ConfigError: Messages for a tokenizer without a chat template, or a template that rejects them or leaves some
+            out; tools for plain text.
     """
     if isinstance(prompt, str):
-        ids = _plain(hf_tokenizer, prompt)
-    elif not getattr(hf_tokenizer, "chat_template", None):
-        raise ConfigError(
-            f"{describe(hf_tokenizer)} has no chat template, but the prompts are messages; give prompts as plain "
-            "text, or set the tokenizer's chat_template"
-        )
-    else:
-        # A dataset fills keys that only some messages have with None.
-        messages = [{k: v for k, v in message.items() if v is not None} for message in prompt]
-        try:
-            encoded = hf_tokenizer.apply_chat_template(
-                messages, add_generation_prompt=True, tokenize=True, return_dict=True, **(template_kwargs or {})
-            )
-        except Exception as error:  # a template is a program of its author and raises what it likes
-            raise ConfigError(
-                f"the chat template of {describe(hf_tokenizer)} rejects a prompt with roles "
-                f"{[m.get('role') for m in prompt]}: {error}"
-            ) from error
-        ids = list(encoded["input_ids"])
-    if not ids:
-        raise ConfigError(f"{describe(hf_tokenizer)} renders the prompt {prompt!r} to no tokens at all")
-    return ids
+        if tools:
+            raise ConfigError("tools need prompts that are messages, not plain text")
+        return Rendered(hf_tokenizer, prompt, templated=False)
+    return Rendered(hf_tokenizer, *render_messages(hf_tokenizer, prompt, template_kwargs, tools))
+
+
+def render_prompt(
+    hf_tokenizer: Any,
+    prompt: Prompt,
+    template_kwargs: dict[str, Any] | None = None,
+    tools: list[dict[str, Any]] | str | None = None,
+    prefill: str | None = None,
+) -> list[int]:
+    """Ids of a prompt up to where the response starts; see `render` and `Rendered.ids`."""
+    return render(hf_tokenizer, prompt, template_kwargs, tools).ids(prefill)
 
 
 def _plain(hf_tokenizer: Any, text: str) -> list[int]:
@@ -116,9 +151,8 @@ def _translate(ids: Sequence[int], source: ByteVocab, target: ByteVocab) -> Tran
 
 def stop_warning(hf_tokenizer: Any, vocab: ByteVocab, generation_config: Any, who: str) -> str | None:
     """What to tell the user when tokenizer, generation config and chat template disagree on what ends a response."""
-    eos = getattr(hf_tokenizer, "eos_token_id", None)
     sets = {
-        "tokenizer": {eos} - {None},
+        "tokenizer": set(configured_eos(hf_tokenizer)),
         "generation config": set(configured_eos(generation_config)),
     }
     union = set(vocab.stop_ids)

@@ -64,6 +64,11 @@ def load_tokenizer(name: str, who: str, **kwargs: Any) -> PreTrainedTokenizerBas
         )
     try:
         return AutoTokenizer.from_pretrained(name, **kwargs)
+    except TypeError as error:
+        raise ConfigError(
+            f"cannot load a tokenizer for the {who} from {name!r}: {first_line(error)}; tokenizer_config.json takes "
+            "one token of each kind, list further stops as eos_token_id in generation_config.json"
+        ) from error
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise ConfigError(f"cannot load a tokenizer for the {who} from {name!r}: {first_line(error)}") from error
 

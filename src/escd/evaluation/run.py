@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from tqdm.auto import tqdm
 
-from ..chat import Prompt, render_prompt
+from ..chat import Prompt, render
 from ..errors import ConfigError
 from .graders import grade
 from .rows import Row, RowFile
@@ -68,9 +68,8 @@ def evaluate(
     """
     if batch_size < 1:
         raise ConfigError(f"batch_size={batch_size} must be at least 1")
-    prompts = [
-        render_prompt(tokenizer, _prompt(tokenizer, q), dict(chat_template_kwargs or {})) for q in task.questions
-    ]
+    rendered = [render(tokenizer, _prompt(tokenizer, q), dict(chat_template_kwargs or {})) for q in task.questions]
+    prompts = [r.ids() for r in rendered]
     length = _fitting(model, task, prompts, max_new_tokens or task.max_new_tokens)
     sampling = Sampling(samples, temperature, top_p, top_k, length, seed)
     settings = {
@@ -92,7 +91,7 @@ def evaluate(
             batches = sample_batches(model, tokenizer, prompts, sampling, batch_size=batch_size, skip=known)
             for batch in batches:
                 new = [(key, sample) for key, sample in batch.items() if key not in known]
-                rows = list(pool.map(lambda item: _row(task, *item), new))
+                rows = list(pool.map(lambda item: _row(task, item[0], item[1], rendered[item[0][0]].prefill), new))
                 file.append(rows)
                 right += sum(row["correct"] for row in rows)
                 bar.update(len(rows))
@@ -105,9 +104,10 @@ def evaluate(
     return scores([[row["correct"] for row in rows[i : i + samples]] for i in range(0, len(rows), samples)])
 
 
-def _row(task: Task, key: Key, sample: Sample) -> Row:
+def _row(task: Task, key: Key, sample: Sample, prefill: str) -> Row:
     question = task.questions[key[0]]
-    verdict = grade(task.grader, sample.text, question.record)
+    # A thought that the template has opened and the response never ends holds no answer.
+    verdict = grade(task.grader, prefill + sample.text, question.record)
     return {
         "problem": question.id, "sample": key[1], "prompt": question.text, "response": sample.text,
         "answer": question.answer, "correct": verdict.correct, "reason": verdict.reason, "tokens": sample.tokens,

@@ -25,6 +25,7 @@ from transformers.generation.logits_process import (
 from ..chat import Prompt, render_prompt
 from ..errors import ConfigError, StudentError
 from ..families import stop_ids
+from ..families.thoughts import is_thought
 from ..teachers.local import left_padded
 
 
@@ -71,7 +72,8 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Sample:
-    """One response: its text without special tokens, its ids with the stop, whether the model stopped by itself."""
+    """One response: its text without special tokens other than thought markers, its ids with the stop, and whether the
+    model stopped by itself."""
 
     text: str
     ids: list[int]
@@ -175,7 +177,9 @@ def _generate(
 def _sample(tokenizer: Any, ids: list[int], stops: list[int]) -> Sample:
     ends = [k for k, token in enumerate(ids) if token in stops]
     kept = ids[: ends[0] + 1] if ends else ids
-    text = tokenizer.decode(kept[: ends[0]] if ends else kept, skip_special_tokens=True)
+    # Some tokenizers flag `</think>` as special, but what is an answer depends on it.
+    hidden = {i for i, t in tokenizer.added_tokens_decoder.items() if t.special and not is_thought(t.content)}
+    text = tokenizer.decode([i for i in (kept[: ends[0]] if ends else kept) if i not in hidden])
     return Sample(text, kept, bool(ends))
 
 

@@ -21,7 +21,6 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from trl import get_peft_config, get_quantization_config
 
 from .. import __version__, datasets_by_name
-from ..chat import render_prompt
 from ..errors import ConfigError, EscdError, first_line
 from ..evaluation.run import evaluate
 from ..evaluation.scores import Score, Scores
@@ -180,9 +179,7 @@ class _Run:
 
     def require_templates(self) -> None:
         """Raise unless both models can render the first prompt."""
-        trainer, prompt = self.trainer, next(iter(self.prompts))["prompt"]
-        render_prompt(trainer.processing_class, prompt, as_dict(trainer.chat_template_kwargs))
-        render_prompt(trainer.teacher_tokenizer, prompt, trainer.teacher_template_kwargs)
+        self.trainer.turn(next(iter(self.prompts)))
 
     def identity(self) -> dict[str, Any]:
         """What a resumed run must have in common with the one that it continues."""

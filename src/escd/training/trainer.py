@@ -19,9 +19,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl import DistillationTrainer
 
 from .. import align, objective
-from ..chat import Bridge, render_prompt, stop_warning
+from ..chat import Bridge, stop_warning
 from ..errors import AlignError, ConfigError, StudentError, TeacherError
 from ..models import check_path, load_model, load_tokenizer
+from ..objectives.base import objective_class
 from ..objectives.rows import Rows
 from ..objectives.tiles import logits_of, tiled_losses
 from ..pair import TokenizerPair
@@ -30,8 +31,10 @@ from ..teachers.local import head_of, last_hidden
 from ..vocab import ByteVocab
 from .card import model_card
 from .config import ESCDConfig, as_dict
+from .data import split_conversations
 from .loading import check_head
 from .metrics import NAMES, REASONS, Clock, MetricsFile, shares
+from .turns import Side, Turn, read_turn
 
 logger = get_logger(__name__)
 
@@ -43,7 +46,8 @@ class ESCDTrainer(DistillationTrainer):
         model: The student: a model, a PEFT model, a path or a hub id.
         teacher_model: The teacher: a model, a path or a hub id. Its vocabulary may be any.
         args: The configuration.
-        train_dataset: Has a column `prompt`: plain text, or messages.
+        train_dataset: Has a column `prompt`, plain text or messages, or a column `messages` of whole conversations, of
+            which every turn of the assistant is answered. A column `tools` goes to both chat templates.
         eval_dataset: The same, for evaluation.
         processing_class: Tokenizer of the student; loaded from its path if not given.
         teacher_processing_class: Tokenizer of the teacher; loaded from its path if not given.
@@ -51,7 +55,8 @@ class ESCDTrainer(DistillationTrainer):
         **kwargs: Passed on to `trl.DistillationTrainer`: `callbacks`, `optimizers`, `quantization_config`.
 
     Raises:
-        ConfigError: No teacher, no tokenizer, a path that does not exist, tools (they are not supported).
+        ConfigError: No teacher, no tokenizer, a path that does not exist, tools to be called in a rollout (they are
+            not supported).
         VocabError: A tokenizer whose bytes cannot be read exactly.
         TeacherError, StudentError: An lm_head with fewer rows than its tokenizer has ids.
     """
@@ -77,7 +82,9 @@ class ESCDTrainer(DistillationTrainer):
         self.student_name = name_of(model)
         args = args or ESCDConfig(f"{self.student_name.split('/')[-1]}-ESCD")
         if kwargs.get("tools"):
-            raise ConfigError("tools are not supported; remove them")
+            raise ConfigError(
+                "calling tools in a rollout is not supported; definitions go in a dataset column 'tools'"
+            )
         teacher_model = teacher_model if teacher_model is not None else args.teacher_model_name_or_path
         if teacher_model is None:
             raise ConfigError("there is no teacher; set teacher_model or --teacher_model_name_or_path")
@@ -97,13 +104,18 @@ class ESCDTrainer(DistillationTrainer):
         if isinstance(teacher_model, str):
             teacher_model = self._load_teacher(teacher_model, args)
 
+        given = objective_class(args.objective).source == "dataset"
+        train_dataset, eval_dataset = (split_conversations(d, given) for d in (train_dataset, eval_dataset))
         # TRL would insist on one vocabulary for both, so the teacher is ours to hold.
         super().__init__(
             model=model, args=args, train_dataset=train_dataset, eval_dataset=eval_dataset,
             processing_class=processing_class, peft_config=peft_config, **kwargs,
         )  # fmt: skip
         self.teacher_tokenizer = teacher_processing_class
-        self.teacher_template_kwargs = as_dict(args.teacher_chat_template_kwargs)
+        self.sides = (
+            Side(self._tokenizer, as_dict(self.chat_template_kwargs)),
+            Side(self.teacher_tokenizer, as_dict(args.teacher_chat_template_kwargs)),
+        )
         self._prepare_vocabularies(teacher_model)
         self._prepare_teacher(teacher_model)
         self._sums = {"train": Counter(), "eval": Counter()}
@@ -170,13 +182,11 @@ class ESCDTrainer(DistillationTrainer):
     # -- rollout ------------------------------------------------------------------------------------------------
 
     def _tokenize_prompts(self, prompts: list):
-        ids = [render_prompt(self._tokenizer, prompt, as_dict(self.chat_template_kwargs)) for prompt in prompts]
-        return ids, None, {}
+        return [turn.student for turn in self._step_turns], None, {}
 
     def _set_signature_columns_if_needed(self):
         super()._set_signature_columns_if_needed()
-        if "completion" not in self._signature_columns:
-            self._signature_columns.append("completion")
+        self._signature_columns += [c for c in ("completion", "tools") if c not in self._signature_columns]
 
     def _generate_single_turn(self, prompt_ids, *args: Any, **kwargs: Any):
         if self.objective.source != "student":
@@ -190,22 +200,23 @@ class ESCDTrainer(DistillationTrainer):
 
     def _given_responses(self) -> list[list[int]]:
         """Responses of this step that are not the student's own, in student ids."""
-        limit, source, end = self.args.max_completion_length, self.objective.source, self.student_vocab.preferred_stop
+        limit, end = self.args.max_completion_length, self.student_vocab.preferred_stop
         assert end is not None  # the bridge insists on it
-        if source == "teacher":
+        if self.objective.source == "teacher":
             found = [
                 self.bridge.to_student(ids).ids
                 for ids in self.teacher.generate(
-                    [self._teacher_prompt(x) for x in self._step_inputs], self.teacher_vocab.stop_ids, self.args
+                    [turn.teacher for turn in self._step_turns], self.teacher_vocab.stop_ids, self.args
                 )
             ]
         else:
-            found = [[*self.student_vocab.encode(_text(x).encode())[0], end] for x in self._step_inputs]
+            found = [turn.given or [] for turn in self._step_turns]
         # A response that came out longer than a rollout may be is cut as a rollout would be. None is empty.
         return [ids[:limit] or [end] for ids in found]
 
-    def _teacher_prompt(self, example: dict[str, Any]) -> list[int]:
-        return render_prompt(self.teacher_tokenizer, example["prompt"], self.teacher_template_kwargs)
+    def turn(self, example: dict[str, Any]) -> Turn:
+        """One row of the dataset as both models see it."""
+        return read_turn(example, self.objective.source, *self.sides, self.student_vocab)
 
     @torch.no_grad()
     def _diagnose(self, prompt_ids: list[list[int]]) -> StudentError:
@@ -224,7 +235,8 @@ class ESCDTrainer(DistillationTrainer):
         )
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        self._step_inputs = inputs
+        with self._clock.measure("align"):
+            self._step_turns = [self.turn(example) for example in inputs]
         with self._clock.measure("rollout"):
             output = super()._generate_and_score_completions(inputs)
         with self._clock.measure("align"):
@@ -232,8 +244,8 @@ class ESCDTrainer(DistillationTrainer):
             responses = _unpadded(output["completion_ids"], output["completion_mask"])
             output["student"] = [Conversation(p, r) for p, r in zip(prompts, responses, strict=True)]
             output["teacher"] = [
-                Conversation(self._teacher_prompt(x), self.bridge.to_teacher(response).ids)
-                for x, response in zip(inputs, responses, strict=True)
+                Conversation(turn.teacher, self.bridge.to_teacher(response).ids)
+                for turn, response in zip(self._step_turns, responses, strict=True)
             ]
             alignments = [
                 align(self.pair, s.response, t.response)
@@ -353,12 +365,6 @@ class ESCDTrainer(DistillationTrainer):
             version=__version__,
         )
         card.save(f"{self.args.output_dir}/README.md")
-
-
-def _text(example: dict[str, Any]) -> str:
-    """The response that a dataset gives: text, or messages of which the first is the assistant's."""
-    completion = example["completion"]
-    return completion if isinstance(completion, str) else completion[0]["content"]
 
 
 def _unpadded(ids: Tensor, mask: Tensor) -> list[list[int]]:

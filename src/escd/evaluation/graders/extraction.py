@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-_THOUGHT_END = re.compile(r"(?:</|\[/|<\|/?end_of_|◁/)(?:think|thinking|thought|reasoning)(?:\|>|>|\]|▷)", re.I)
-_THOUGHT_START = re.compile(r"(?:<|\[|◁)(?:think|thinking|thought|reasoning)(?:>|\]|▷)", re.I)
+from ...families.thoughts import CLOSING, OPENING
+
+_THOUGHT_END, _THOUGHT_START = re.compile(CLOSING, re.I), re.compile(OPENING, re.I)
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
 # "Answer: 42", "**Final answer:** 42", "## Answer" above a line, "#### 42" (GSM8K; with words it is a heading).
 _LINE = re.compile(
