@@ -14,7 +14,7 @@ import yaml
 from trl import TrlParser
 
 from .errors import ConfigError, EscdError, first_line
-from .objectives.base import suggest
+from .objectives.options import suggest
 
 
 class _Parser(TrlParser):
@@ -151,7 +151,7 @@ def read_mapping(path: Path, what: str) -> dict[str, Any]:
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
-    except (yaml.YAMLError, UnicodeDecodeError, OSError, TypeError) as error:
+    except (yaml.YAMLError, ValueError, KeyError, OSError, TypeError, RecursionError) as error:
         raise ConfigError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: {what}")

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from . import lab
 from .errors import ConfigError, first_line
-from .objectives.base import suggest
+from .objectives.options import suggest
 from .tokenizer_files import SUFFIXES, from_file
 
 _LAB = {"lab/teacher": lab.TEACHER_PATH, "lab/student": lab.STUDENT_PATH}

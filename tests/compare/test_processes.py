@@ -16,6 +16,7 @@ from filelock import FileLock
 
 from escd.cli import main
 from escd.compare import processes
+from escd.compare.recipe import TAKEN
 from escd.metrics_file import read_metrics
 
 pytestmark = pytest.mark.usefixtures("fake")
@@ -62,9 +63,33 @@ def test_everything_is_run_once_and_the_base_student_once_per_seed(recipe, capsy
     assert "escd-none/seed-2: finished" in out
     for file in ("comparison.html", "comparison.md", "comparison.csv", "curves.png"):
         assert (recipe.work / "out" / file).stat().st_size > 0
+    own = {path.name for path in (recipe.work / "out").iterdir()} - {"escd", "escd-none", ".lock", "calls.txt"}
+    assert own == TAKEN
     attempts = read_metrics(recipe.work / "out" / "attempts.jsonl")
     assert len(attempts) == 4
     assert all(row["code"] == 0 and row["seconds"] > 0 and row["peak_memory"] > 2**20 for row in attempts)
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", "3", '{"evaluation": 3}', '{"evaluation": [3]}', "\udcff"])
+def test_damaged_descriptions_of_runs_are_not_taken_for_results(recipe, damage):
+    assert compare(recipe, "--seeds", "1") == 0
+    out = recipe.work / "out"
+    before = (out / "table.csv").read_bytes()
+    for folder in ("escd", "base"):
+        (out / folder / "seed-1" / "run.json").write_bytes(damage.encode(errors="surrogateescape"))
+    assert compare(recipe, "--seeds", "1") == 0
+    assert calls(recipe.work)[2:] == [["escd/seed-1", "resumed"]]
+    assert (out / "table.csv").read_bytes() == before
+    assert json.loads((out / "base" / "seed-1" / "run.json").read_text())["evaluation"]
+
+
+def test_arms_of_an_earlier_comparison_may_not_differ_in_case_only(recipe, capsys):
+    assert compare(recipe, "--seeds", "1", "--arms", "escd") == 0
+    capsys.readouterr()
+    assert compare(recipe, seeds=[1], arms={"escd": {}, "ESCD-none": {"completion": "none"}}) == 0
+    capsys.readouterr()
+    assert compare(recipe, seeds=[1]) == 2
+    assert "arms 'ESCD-none' and 'escd-none' differ in case only" in capsys.readouterr().err
 
 
 def test_the_same_command_again_runs_nothing(recipe):

@@ -35,7 +35,24 @@ def fails(recipe, capsys, *argv, says, **changes):
         ({"arms": {"escd": "completion"}}, ["arm 'escd'", "mapping of flags"]),
         ({"arms": {"a/b": {}}}, "arm 'a/b': a name has letters"),
         ({"arms": {"..": {}}}, "arm '..'"),
-        ({"arms": {"base": {}}}, "is not 'base'"),
+        ({"arms": {"escd": {}, "base": {}}}, ["arm 'base'", "writes something else there"]),
+        ({"arms": {"escd": {}, "Base": {}}}, "arm 'Base'"),
+        ({"arms": {"escd": {}, "a" * 61: {}}}, ["arm 'aaa", "60 characters at most"]),
+        ({"arms": {"escd": {}, "ß" * 300: {}}}, "60 characters at most"),
+        ({"arms": {"escd": {}, "Escd": {}}}, "arms 'escd' and 'Escd' differ in case only"),
+        ({"output_dir": ""}, "output_dir: '' is no folder"),
+        ({"output_dir": "o/" + "a" * 300}, ["cannot be written to", "too long"]),
+        ({"output_dir": "o\0o"}, ["cannot be written to", "null"]),
+        ({"eval_task": []}, ["eval_task names no task", "eval_task: lab"]),
+        ({"eval_task": ""}, "unknown task ''"),
+        ({"learning_rate": float("nan")}, "learning_rate=nan must be a number, at least 0, and finite"),
+        ({"learning_rate": -1}, "learning_rate=-1"),
+        ({"arms": {"escd": {}, "b": {"learning_rate": float("inf")}}}, ["arm 'b'", "learning_rate=inf"]),
+        ({"dataloader_num_workers": -1}, "dataloader_num_workers=-1 must be a whole number, at least 0"),
+        ({"max_steps": 0}, "max_steps=0 must be a whole number, at least 1"),
+        ({"save_steps": 0}, "save_steps=0 must be a number, over 0"),
+        ({"logging_steps": -1}, "logging_steps=-1"),
+        ({"arms": {"escd": {}, "b": {"objective": "alm", "objective_kwargs": "{bad"}}}, "objective_kwargs='{bad'"),
         ({"arms": {1: {}}}, "arm 1: a name"),
         ({"arms": {"escd": {}, "b": {"objective": "bpmm"}}}, ["arm 'b'", "unknown objective 'bpmm'"]),
         ({"arms": {"escd": {}, "b": {"completon": "set"}}}, ["arm 'b'", "did you mean 'completion'"]),
@@ -73,6 +90,12 @@ def test_wrong_recipes(recipe, capsys, changes, says):
     fails(recipe, capsys, **changes, says=says)
 
 
+@pytest.mark.parametrize("name", sorted(reading.TAKEN))
+def test_no_arm_takes_the_place_of_a_file_of_the_comparison(recipe, capsys, name):
+    for spelt in (name, name.upper()):
+        fails(recipe, capsys, arms={"escd": {}, spelt: {}}, says=[f"arm '{spelt}'", "rename"])
+
+
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
@@ -91,6 +114,9 @@ def test_wrong_recipes(recipe, capsys, changes, says):
         (["--config", "x.yaml"], "config cannot be given"),
         (["other.yaml"], "unknown argument 'other.yaml'"),
         (["--output_dir=recipe.yaml/x"], "cannot be written to"),
+        (["--output_dir="], "output_dir: '' is no folder"),
+        (["--output_dir", "a" * 300], "too long"),
+        (["--learning_rate", "nan"], "learning_rate=nan"),
     ],
 )
 def test_wrong_flags(recipe, capsys, argv, says):
@@ -111,7 +137,7 @@ def test_wrong_files(recipe, tmp_path, capsys, text, says):
 
 
 def test_the_recipe_comes_first(recipe, capsys):
-    for argv in ([], ["--seeds", "1"], ["nowhere.yaml"], ["labb"]):
+    for argv in ([], ["--seeds", "1"], ["nowhere.yaml"], ["labb"], ["a" * 300], ["a/" * 5000]):
         assert main(["compare", *argv]) == 2
     err = capsys.readouterr().err
     assert err.count("the recipe comes first") == 2

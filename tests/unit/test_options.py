@@ -33,8 +33,13 @@ def pair_of(name):
     return escd.TokenizerPair(STUDENT, STUDENT if name == "kl" else TEACHER)
 
 
+def known(name):
+    """Options of an objective and their defaults."""
+    return objective_class(name).__init__.__kwdefaults__ or {}
+
+
 def options():
-    return [(name, o) for name in objective_names() for o in objective_class(name).__init__.__kwdefaults__ or {}]
+    return [(name, o) for name in objective_names() for o in known(name)]
 
 
 def test_every_option_has_wrong_values():
@@ -55,16 +60,15 @@ def test_wrong_values_are_named(name, option):
 
 @pytest.mark.parametrize(("name", "option"), options())
 def test_what_numpy_makes_is_fine(name, option):
-    default = objective_class(name).__init__.__kwdefaults__[option]
+    default = known(name)[option]
     kinds = {bool: np.bool_, int: np.int32, float: np.float32, str: str, type(None): lambda _: np.float32(0.25)}
     losses(objective(name, pair_of(name), **{option: kinds[type(default)](default)}))
 
 
 @pytest.mark.parametrize("name", objective_names())
 def test_the_largest_values_give_finite_losses(name):
-    known = objective_class(name).__init__.__kwdefaults__ or {}
     largest = {"child_weight": 1e6, "beta": 1, "power": 1, "top": 10**30, "matched_weight": 1, "rest_bin": True}
-    found = losses(objective(name, pair_of(name), **{k: v for k, v in largest.items() if k in known}))
+    found = losses(objective(name, pair_of(name), **{k: v for k, v in largest.items() if k in known(name)}))
     assert bool(found.total.isfinite().all())
 
 

@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from ..evaluation.tasks import load_tasks
 from ..flags import name_of, read_mapping, split_equals
 from ..models import check_path, path_of
 from ..objectives import objective_names
-from ..objectives.base import objective_class, suggest
+from ..objectives.base import objective_class
+from ..objectives.options import check_whole, suggest, told
 from ..training.arguments import Request, find_recipe, parse
 from ..training.data import load_prompts
 
@@ -41,7 +42,13 @@ _SAME = frozenset({
     "max_steps", "num_train_epochs", "per_device_train_batch_size", "gradient_accumulation_steps",
     "max_completion_length", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "generation_kwargs",
 })  # fmt: skip
-BASE = "base"  # folder of the untrained student's answers, hence no name of an arm
+BASE = "base"  # folder of the untrained student's answers
+# What a comparison itself writes into its output folder, where each arm has a folder.
+TAKEN = frozenset({
+    BASE, "comparison.md", "comparison.html", "comparison.json", "comparison.csv", "curves.png", "table.csv",
+    "attempts.jsonl",
+})  # fmt: skip
+_LONGEST = 60  # characters of a name: as the name of a folder at most 240 bytes
 
 
 @dataclass(frozen=True)
@@ -114,11 +121,15 @@ def read_plan(argv: Sequence[str]) -> Plan:
     reference = content["reference"]
     if not isinstance(reference, str) or reference not in arms:
         raise ConfigError(f"reference {reference!r} is none of the arms that run{suggest(str(reference), list(arms))}")
-    requests = _parse(path, shared, arms, overrides, seeds[0])
-    _check_inputs(requests, seeds[0])
-    folder = content.get("output_dir") or f"runs/compare-{path.stem}"
-    if not isinstance(folder, str):
+    folder = content.get("output_dir")
+    if folder is None:
+        folder = f"runs/compare-{path.stem}"
+    if not isinstance(folder, str) or not folder:
         raise ConfigError(f"{path}: output_dir: {folder!r} is no folder; name one")
+    requests = _parse(path, shared, arms, overrides, seeds[0])
+    if not requests[reference].script.eval_task:
+        raise ConfigError(f"{path}: eval_task names no task; a comparison needs {_MEANING['eval_task']}")
+    _check_inputs(requests, seeds[0])
     processes = _processes(content.get("processes"), requests[reference].script.torch_threads)
     return Plan(
         path.stem, Path(os.path.expanduser(folder)), shared, arms, tuple(overrides), seeds, reference, processes,
@@ -187,11 +198,25 @@ def _mapping(written: Any, where: str) -> dict[str, dict[str, Any]]:
     if not isinstance(written, dict) or not written:
         raise ConfigError(f"{where}: arms is a mapping of names to flags, or a list of objectives")
     for name, own in written.items():
-        if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*", name) or name == BASE:
-            raise ConfigError(f"{where}: arm {name!r}: a name has letters, digits and . _ + -, and is not {BASE!r}")
+        if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*", name) or len(name) > _LONGEST:
+            raise ConfigError(
+                f"{where}: arm {told(name)}: a name has letters, digits and . _ + -, {_LONGEST} characters at most"
+            )
+        if name.casefold() in TAKEN:
+            raise ConfigError(f"{where}: arm {name!r}: a comparison writes something else there; rename the arm")
         if own is not None and not isinstance(own, dict):
             raise ConfigError(f"{where}: arm {name!r}: give a mapping of flags, e.g. {{objective: escd}}")
+    check_twins(written, where)
     return {name: dict(own or {}) for name, own in written.items()}
+
+
+def check_twins(names: Iterable[str], where: str) -> None:
+    """Raise `ConfigError` for two arms that would share a folder on a disk where upper and lower case are the same."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.casefold(), name)
+        if other != name:
+            raise ConfigError(f"{where}: arms {other!r} and {name!r} differ in case only; rename one")
 
 
 def _check_flags(shared: dict[str, Any], arms: dict[str, dict[str, Any]], overrides: list[str], where: str) -> None:
@@ -232,9 +257,7 @@ def _processes(given: Any, threads: int | None) -> int:
             return 1  # they would share its memory
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return max(available // (threads or torch.get_num_threads()), 1)
-    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-        raise ConfigError(f"processes={given!r} must be a whole number, at least 1")
-    return given
+    return check_whole("processes", given)
 
 
 def _content(shared: Mapping[str, Any], own: Mapping[str, Any], seed: int) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from filelock import FileLock, Timeout
 from .. import __version__
 from ..errors import ConfigError
 from ..files import write_whole
-from .recipe import BASE, Plan
+from .recipe import BASE, Plan, check_twins
 from .runs import Run
 
 NAME = "comparison.json"
@@ -34,10 +35,11 @@ def opened(plan: Plan) -> Iterator[None]:
             is at work in it.
     """
     folder = plan.folder
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"--output_dir {str(folder)!r} is no folder; name one")
     lock = FileLock(folder / ".lock", timeout=0)
+    new = [path for path in (folder, *folder.parents) if not os.path.isdir(path)]
     try:
+        if folder.exists() and not folder.is_dir():
+            raise ConfigError(f"--output_dir {str(folder)!r} is no folder; name one")
         strange = folder.is_dir() and any(p.name != ".lock" for p in folder.iterdir())
         if strange and not (folder / NAME).is_file():
             raise ConfigError(
@@ -49,8 +51,12 @@ def opened(plan: Plan) -> Iterator[None]:
         raise ConfigError(
             f"another comparison is running in {str(folder)!r}; wait for it, or name a new folder"
         ) from error
-    except OSError as error:
-        raise ConfigError(f"--output_dir {str(folder)!r} cannot be written to: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # ValueError: a character that no path can hold
+        for made in new:
+            with suppress(OSError, ValueError):
+                made.rmdir()
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"--output_dir {str(folder)!r} cannot be written to: {reason}") from error
     try:
         record = _agreed(plan)
         try:
@@ -82,6 +88,7 @@ def _agreed(plan: Plan) -> dict[str, Any]:
         _require_same(old["shared"], shared, plan.folder, "")
     for name in begun & {*arms}:
         _require_same(old["arms"][name], arms[name], plan.folder, f" of arm {name!r}")
+    check_twins([*old["arms"], *arms], f"--output_dir {str(plan.folder)!r}")
     return {
         "recipe": plan.name, "version": __version__, "shared": shared, "arms": {**old["arms"], **arms},
         "seeds": plan.seeds, "reference": plan.reference,

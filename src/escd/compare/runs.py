@@ -13,6 +13,7 @@ from typing import Any
 
 from ..evaluation.tasks.base import file_name
 from ..metrics_file import read_metrics
+from ..report.reading import mapping
 from ..training.folders import last_checkpoint
 from .recipe import BASE, Plan
 
@@ -94,10 +95,11 @@ def runs(plan: Plan) -> list[Run]:
 def evaluated(folder: Path, when: str) -> list[dict[str, Any]]:
     """What a run was evaluated on "before" or "after" training, one entry per task; [] as long as it was not."""
     try:
-        evaluation = json.loads((folder / "run.json").read_bytes()).get("evaluation")
+        told = mapping(json.loads((folder / "run.json").read_bytes())).get("evaluation")
     except (OSError, ValueError):
         return []
-    return evaluation if evaluation and all(task.get(when) for task in evaluation) else []
+    tasks = [mapping(task) for task in told] if isinstance(told, list) else []
+    return tasks if all(task.get("task") and task.get(when) for task in tasks) else []
 
 
 def answers(folder: Path, when: str) -> Answers:
@@ -120,10 +122,11 @@ def base(plan: Plan, seed: int) -> Path:
 def keep_base(plan: Plan, run: Run) -> None:
     """Keep what a run has sampled from the untrained student for the other arms; it is there whole or not at all."""
     target = base(plan, run.seed)
-    if target.is_dir() or not evaluated(run.folder, "before"):
+    if evaluated(target, "before") or not evaluated(run.folder, "before"):
         return
     unfinished = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     shutil.copytree(run.folder / "evaluation" / "before", unfinished / "evaluation" / "before")
     shutil.copy(run.folder / "run.json", unfinished)
+    shutil.rmtree(target, ignore_errors=True)  # a damaged one
     unfinished.rename(target)

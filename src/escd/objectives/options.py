@@ -34,12 +34,7 @@ def check_number(name: str, value: Any, low: float = 0, high: float = _LARGEST, 
         >>> check_number("beta", 1, high=1)
         1.0
     """
-    if (
-        isinstance(value, Real)
-        and not isinstance(value, bool)
-        and low <= value <= high
-        and not (over and value == low)
-    ):
+    if _is(value, Real) and low <= value <= high and not (over and value == low):
         return float(value)
     raise ConfigError(f"{name}={told(value)} must be a number, {_range(low, high, over)}")
 
@@ -50,12 +45,7 @@ def check_whole(name: str, value: Any, low: int = 1, high: int | None = None) ->
     Raises:
         ConfigError: It is none (2.0, text and true are none), or outside.
     """
-    if (
-        isinstance(value, Integral)
-        and not isinstance(value, bool)
-        and low <= value
-        and (high is None or value <= high)
-    ):
+    if _is(value, Integral) and low <= value and (high is None or value <= high):
         return int(value)
     raise ConfigError(f"{name}={told(value)} must be a whole number, {_range(low, high)}")
 
@@ -98,6 +88,10 @@ def told(value: Any) -> str:
         return short.repr(value)
     except ValueError:  # Python writes no whole number of more than some thousand digits
         return "a number of thousands of digits"
+
+
+def _is(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _range(low: float, high: float | None, over: bool = False) -> str:

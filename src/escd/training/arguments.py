@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -12,7 +13,7 @@ from trl import ModelConfig, ScriptArguments
 from ..errors import ConfigError
 from ..evaluation.sampling import Sampling
 from ..flags import given_names, read_flags
-from ..objectives.base import suggest
+from ..objectives.options import check_whole, suggest
 from .config import ESCDConfig
 
 QUICKSTART = "quickstart"
@@ -64,9 +65,8 @@ class DistillArguments(ScriptArguments):
         if isinstance(self.eval_task, str):
             self.eval_task = [self.eval_task]
         for name in ("lab_prompts", "eval_problems", "eval_batch_size", "torch_threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name}={value} must be at least 1")
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name))
         length = 1 if self.eval_max_new_tokens is None else self.eval_max_new_tokens
         try:
             Sampling(self.eval_samples, self.eval_temperature, self.eval_top_p, self.eval_top_k, length)
@@ -132,7 +132,7 @@ def find_recipe(name: str, kind: str = "") -> Path:
         ConfigError: There is no such file.
     """
     path = Path(name).expanduser()
-    if path.is_file():
+    if os.path.isfile(path):  # unlike its own method false for a name that is too long
         return path
     shipped = recipes(kind)
     if path.stem in shipped and path.suffix in ("", ".yaml") and path.parent in (Path(), Path("recipes", kind)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -10,13 +11,28 @@ from trl import DistillationConfig
 
 from ..errors import ConfigError
 from ..objectives import objective, objective_names
-from ..objectives.base import option_names
+from ..objectives.base import check_options, option_names
 from ..objectives.completion import COMPLETIONS
+from ..objectives.options import check_number, check_whole, told
 from ..pair import TokenizerPair
 from ..vocab import ByteVocab
 
 # Options of objectives that are flags of their own.
 _OPTIONS = ("child_weight", "mask_whitespace_roots", "completion", "completion_weight", "rest_bin", "beta")
+# Dictionaries that may be the path of a file instead.
+_FILES = ("accelerator_config", "fsdp_config", "deepspeed")
+# Without these checks a run would break off after its models were loaded, or go on and mean nothing. Name -> range, of
+# which the lowest value is outside where `over` says so.
+_NUMBERS: dict[str, dict[str, Any]] = {
+    "learning_rate": {}, "weight_decay": {}, "adam_epsilon": {}, "warmup_steps": {}, "adam_beta1": {"high": 1},
+    "adam_beta2": {"high": 1}, "temperature": {"over": True}, "top_p": {"high": 1, "over": True},
+    "min_p": {"high": 1}, "repetition_penalty": {"over": True},
+}  # fmt: skip
+_WHOLE: dict[str, dict[str, Any]] = {
+    "per_device_train_batch_size": {}, "gradient_accumulation_steps": {}, "max_completion_length": {},
+    "tile_megabytes": {}, "dataloader_prefetch_factor": {}, "dataloader_num_workers": {"low": 0}, "top_k": {"low": 0},
+    "seed": {"low": 0, "high": 2**32 - 1}, "data_seed": {"low": 0, "high": 2**32 - 1},
+}  # fmt: skip
 
 
 @dataclass
@@ -41,7 +57,7 @@ class ESCDConfig(DistillationConfig):
         pair_cache_dir: Folder of cached tokenizer pairs; `$ESCD_CACHE`, else ~/.cache/escd.
 
     Raises:
-        ConfigError: An option value that no objective knows.
+        ConfigError: An option value that no objective knows, a number out of its range, a dictionary that is none.
     """
 
     _VALID_DICT_FIELDS: ClassVar = [
@@ -91,6 +107,8 @@ class ESCDConfig(DistillationConfig):
     )
 
     def __post_init__(self):
+        self._check_dictionaries()
+        self._check_numbers()
         if not torch.accelerator.is_available():
             # Half precision is an accelerator's trade; a CPU trains in the precision of the weights.
             self.use_cpu = True
@@ -106,22 +124,48 @@ class ESCDConfig(DistillationConfig):
         beta, self.beta = self.beta, 1.0
         super().__post_init__()
         self.beta = beta
-        if self.tile_megabytes < 1:
-            raise ConfigError(f"tile_megabytes={self.tile_megabytes} must be at least 1")
         # Values are judged now, before any model is loaded.
         any_vocab = ByteVocab([b"a", None], stop_ids=[1])
         objective(self.objective, TokenizerPair(student=any_vocab, teacher=any_vocab), **self.objective_options())
+
+    def _check_dictionaries(self) -> None:
+        for name in self._VALID_DICT_FIELDS:
+            value = getattr(self, name)
+            if isinstance(value, str) and value.startswith("{"):
+                try:
+                    json.loads(value)
+                except ValueError as error:
+                    raise ConfigError(f"{name}={told(value)} is no JSON: {error}") from error
+            elif name not in _FILES and value is not None and not isinstance(value, dict):
+                raise ConfigError(f"{name}={told(value)} must be a JSON dictionary, e.g. '{{\"key\": 1}}'")
+
+    def _check_numbers(self) -> None:
+        for check, ranges in ((check_number, _NUMBERS), (check_whole, _WHOLE)):
+            for name, of in ranges.items():
+                if getattr(self, name) is not None:
+                    check(name, getattr(self, name), **of)
+        if self.max_steps != -1:
+            check_whole("max_steps", self.max_steps)
+        else:
+            check_number("num_train_epochs", self.num_train_epochs, over=True)
+        for what in ("logging", "save"):
+            if getattr(self, f"{what}_strategy") == "steps":
+                check_number(f"{what}_steps", getattr(self, f"{what}_steps"), over=True)
 
     def objective_options(self) -> dict[str, Any]:
         """Keyword options for `escd.objective`.
 
         Raises:
-            ConfigError: An option that was changed, but that this objective does not have.
+            ConfigError: An option that was changed, but that this objective does not have; one in `objective_kwargs`
+                that is a flag of its own.
         """
         known = option_names(self.objective)
         options = as_dict(self.objective_kwargs)
+        check_options(self.objective, options)
         for name in _OPTIONS:
             value = getattr(self, name)
+            if name in options:
+                raise ConfigError(f"objective_kwargs: {name} is a flag of its own; give --{name} {options[name]}")
             if name in known and value is not None:
                 options = {name: value, **options}
             elif name not in known and value != ESCDConfig.__dataclass_fields__[name].default:
@@ -130,11 +174,5 @@ class ESCDConfig(DistillationConfig):
 
 
 def as_dict(value: dict[str, Any] | str | None) -> dict[str, Any]:
-    """A dictionary option after `TrainingArguments` has parsed its JSON form; empty if not given.
-
-    Raises:
-        ConfigError: It is text that is no JSON dictionary.
-    """
-    if isinstance(value, str):
-        raise ConfigError(f"{value!r} must be a JSON dictionary, e.g. '{{\"key\": 1}}'")
-    return value or {}
+    """A dictionary option of a checked configuration, which has parsed its JSON form; empty if not given."""
+    return value if isinstance(value, dict) else {}

@@ -95,8 +95,9 @@ def _nothing_half_done(folder: str, keep: bool) -> Iterator[_Progress]:
             os.makedirs(folder, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=folder):
                 pass
-        except OSError as error:
-            raise ConfigError(f"--output_dir {folder!r} cannot be written to: {error.strerror}") from error
+        except (OSError, ValueError) as error:  # ValueError: a character that no path can hold
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise ConfigError(f"--output_dir {folder!r} cannot be written to: {reason}") from error
         yield progress
     except BaseException as error:
         if progress.trainer is not None:
@@ -159,7 +160,12 @@ class _Run:
         path = self.folder / "run.json"
         if not path.is_file():
             return
-        before = json.loads(path.read_text())
+        try:
+            before = json.loads(path.read_bytes())
+        except ValueError:
+            before = None
+        if not isinstance(before, dict):
+            raise ConfigError(f"{str(path)!r} is damaged; delete it, and the same command resumes the run without it")
         for name, value in self.identity().items():
             if before.get(name, value) != value:
                 raise ConfigError(
@@ -212,7 +218,7 @@ class _Run:
     def take_over(self, source: str) -> None:
         """Copy the answers of the untrained student that another run has sampled; `evaluate` checks that they fit."""
         answers, target = Path(source) / "evaluation" / "before", self.folder / "evaluation" / "before"
-        if not answers.is_dir():
+        if not os.path.isdir(answers):
             raise ConfigError(f"--eval_before_from {source!r} holds no answers from before training")
         if not target.is_dir():
             shutil.copytree(answers, target)

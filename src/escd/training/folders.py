@@ -34,9 +34,8 @@ def choose_output_dir(given: str | None, run: str, resume: str | bool | None) ->
             f"--resume_from_checkpoint: {folder!r} holds no complete checkpoint; start without it, in a new folder"
         )
     if isinstance(resume, str):
-        if not _complete(Path(resume)):
-            missing = ", ".join(name for name in _CHECKPOINT if not (Path(resume) / name).is_file())
-            raise ConfigError(f"--resume_from_checkpoint {resume!r} is no checkpoint (it has no {missing})")
+        if missing := _missing(Path(resume)):
+            raise ConfigError(f"--resume_from_checkpoint {resume!r} is no checkpoint (it has no {', '.join(missing)})")
         if checkpoint_step(resume) is None or Path(resume).resolve().parent != Path(folder).resolve():
             raise ConfigError(f"--resume_from_checkpoint {resume!r} is not of the run in --output_dir {folder!r}")
     if taken and not resume:
@@ -53,7 +52,7 @@ _CHECKPOINT = ("trainer_state.json", "optimizer.pt", "scheduler.pt")
 
 def last_checkpoint(folder: str) -> str | None:
     """The newest complete checkpoint of a run; one that was cut off while it was written does not count."""
-    steps = {p: checkpoint_step(p) for p in Path(folder).glob("checkpoint-*") if _complete(p)}
+    steps = {p: checkpoint_step(p) for p in Path(folder).glob("checkpoint-*") if not _missing(p)}
     found = {step: p for p, step in steps.items() if step is not None}
     return str(found[max(found)]) if found else None
 
@@ -64,8 +63,9 @@ def checkpoint_step(path: str | Path) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def _complete(checkpoint: Path) -> bool:
-    return all((checkpoint / name).is_file() for name in _CHECKPOINT)
+def _missing(checkpoint: Path) -> list[str]:
+    # Unlike the method of a path, false for one that is too long.
+    return [name for name in _CHECKPOINT if not os.path.isfile(checkpoint / name)]
 
 
 def resume_value(text: str | None) -> str | bool | None:
