@@ -18,7 +18,7 @@ class Rewriting:
     """How a tokenizer changes text that it is given.
 
     Attributes:
-        normalizers: Its normalisers by their type in `tokenizer.json`; those that only write spaces differently left out.
+        normalizers: Types of its normalisers, those left out that only write spaces differently.
         prefix_space: Whether it puts a space before the text.
         cleans_spaces: Whether its `decode` takes away spaces (`clean_up_tokenization_spaces`).
         lines: Lines of the sample text.
@@ -37,29 +37,32 @@ def rewriting(hf_tokenizer: Any, text: str) -> Rewriting | None:
     backend = getattr(hf_tokenizer, "backend_tokenizer", None)
     if backend is None:
         return None
-    spec = json.loads(backend.to_str())
-    parts = [part for part in _parts(spec.get("normalizer")) if not _writes_spaces(part)]
-    before = [*_parts(spec.get("normalizer")), *_parts(spec.get("pre_tokenizer"))]
+    normalizers = list(_parts(component_spec(backend.normalizer)))
+    parts = [part for part in normalizers if not _writes_spaces(part)]
     lines = [line for line in text.splitlines() if line]
     normal = _normalizer(parts)
     changed = sum(normal.normalize_str(line) != line for line in lines) if parts else 0
     return Rewriting(
         normalizers=[part["type"] for part in parts],
-        prefix_space=any(map(_adds_space, before)),
+        prefix_space=any(map(_adds_space, [*normalizers, *_parts(component_spec(backend.pre_tokenizer))])),
         cleans_spaces=bool(getattr(hf_tokenizer, "clean_up_tokenization_spaces", False)),
         lines=len(lines),
         changed_lines=changed,
     )
 
 
+def component_spec(component: Any) -> dict[str, Any] | None:
+    """A part of a tokenizer as `tokenizer.json` has it, without writing out the vocabulary; None for no part."""
+    return None if component is None else json.loads(component.__getstate__())
+
+
 def _parts(node: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
     """The steps of a normaliser or pre-tokeniser, sequences unfolded."""
     if node is None:
         return
-    inner = node.get("normalizers") or node.get("pretokenizers")
-    if inner is None:
+    if node["type"] != "Sequence":
         yield node
-    for part in inner or ():
+    for part in (*node.get("normalizers", ()), *node.get("pretokenizers", ())):
         yield from _parts(part)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..families.thoughts import is_thought
 from ..vocab import ByteVocab
+from .rewriting import component_spec
 
 # Bytes that no valid UTF-8 text holds.
 _NEVER_IN_TEXT = frozenset({0xC0, 0xC1, *range(0xF5, 0x100)})
@@ -95,6 +95,6 @@ def _scheme(vocab: ByteVocab) -> str | None:
     if vocab.encoder is None:
         return None
     model = type(vocab.encoder.model).__name__
-    if "ByteLevel" in repr(json.loads(vocab.encoder.to_str()).get("decoder")):
+    if "ByteLevel" in repr(component_spec(vocab.encoder.decoder)):
         return f"byte-level {model}"
     return f"{model} with byte fallback" if getattr(vocab.encoder.model, "byte_fallback", False) else model

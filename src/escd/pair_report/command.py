@@ -6,10 +6,10 @@ import argparse
 import difflib
 import json
 import sys
-import textwrap
 import warnings
 from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import transformers
@@ -109,7 +109,7 @@ def read_text(name: str | None) -> tuple[str, str]:
         return files(__package__ or "").joinpath("sample.txt").read_text("utf-8"), "the built-in sample"
     shown = "standard input" if name == "-" else repr(name)
     try:
-        data = sys.stdin.buffer.read() if name == "-" else open(name, "rb").read()
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).expanduser().read_bytes()
     except OSError as error:
         raise ConfigError(f"--text {shown} cannot be read: {error.strerror or error}") from error
     try:

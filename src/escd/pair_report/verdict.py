@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.sample import SampleFacts
+from ..analysis.sample import SampleFacts, Unspelled
 from ..report.words import percent
 
 if TYPE_CHECKING:
@@ -113,27 +113,29 @@ def _model(who: str, model: ModelFacts) -> Iterator[Finding]:
 def _spelling(teacher: ModelFacts, sample: SampleFacts) -> Iterator[Finding]:
     lost = sample.unspelled["teacher"]
     if lost.bytes:
-        shown = " ".join(lost.examples)
-        text = f"the teacher cannot spell {percent(lost.share)} of the text's characters ({shown}); a response is "
-        text += "supervised up to the first of them"
+        text = f"the teacher cannot spell {_of_text(lost)}; a response is supervised up to the first of them"
         weight = "fatal" if lost.share >= UNSPELLED else "but"
+        yield Finding("unspelled", weight, text, "measure on text of your task with --text, or take another teacher")
+    lost = sample.unspelled["student"]
+    if lost.bytes:
         yield Finding(
-            "unspelled", weight, text, "measure on text of your own task with --text, or take another teacher"
+            "student_unspelled", "but", f"the student cannot spell {_of_text(lost)} and will never write them"
         )
-    if sample.unspelled["student"].bytes:
-        lost = sample.unspelled["student"]
-        shown = " ".join(lost.examples)
-        text = f"the student cannot spell {percent(lost.share)} of the text's characters ({shown}) and will never write them"
-        yield Finding("student_unspelled", "but", text)
     if missing := len(teacher.vocabulary.missing_in_text):
-        text = f"the teacher has no token for {missing} of the 256 single bytes that text can hold; where a response is cut "
-        text += "within a character, its last rows may have no teacher"
+        text = (
+            f"the teacher has no token for {missing} of the single bytes that occur in UTF-8 text; where the length "
+        )
+        text += "limit cuts a response within a character, its last rows may have no teacher"
         yield Finding("missing_bytes", "note", text)
-    if sample.bottom > BOTTOM:
+    if sample.bottom >= BOTTOM:
         weight = "fatal" if sample.bottom >= TOO_MUCH_BOTTOM else "but"
         text = f"{percent(sample.bottom)} of the teacher's tokens in the text begin with bytes that no student token "
         text += "begins with (⊥); there the student learns only to write none of the teacher's other tokens"
-        yield Finding("bottom", weight, text, "take another student, or text without them")
+        yield Finding("bottom", weight, text, "take another student, or prompts whose answers do without them")
+
+
+def _of_text(lost: Unspelled) -> str:
+    return f"{percent(lost.share)} of the text's characters ({' '.join(lost.examples)})"
 
 
 def _supervision(sample: SampleFacts) -> Iterator[Finding]:
@@ -142,12 +144,14 @@ def _supervision(sample: SampleFacts) -> Iterator[Finding]:
         text = f"{percent(interior)} of the student's tokens lie inside longer teacher tokens, where ESCD has no loss"
         yield Finding("long_teacher_tokens", "but", text, "--objective bpm, which has a target at each of them")
     if sample.overrun >= OVERRUN:
-        text = f"{percent(sample.overrun)} of the student's tokens run past the end of the teacher's token; at these rows "
-        text += "ESCD's root loss prefers a shorter token to the one that the student wrote"
-        yield Finding("overrun", "but", text, "--objective bpm, which counts them for the token written")
+        text = f"{percent(sample.overrun)} of the student's tokens at roots run past the end of the teacher's token; "
+        text += "there ESCD's root loss prefers a shorter token to the one that the student wrote"
+        yield Finding("overrun", "but", text, "--objective bpm, which credits the token that was written")
     if entered >= ENTERED and sample.one_step < ONE_STEP:
-        text = f"of the teacher tokens that the student enters, {percent(1 - sample.one_step)} need more than one further token"
-        yield Finding("deeper", "but", text, "--completion deep")
+        text = (
+            f"{percent(1 - sample.one_step)} of the teacher tokens that the student enters need more than one further "
+        )
+        yield Finding("deeper", "but", text + "token of the student", "--completion deep")
     if sample.child_mass < CHILD_MASS:
         text = "nearly every teacher token in the text is one student token"
         if sample.rows["child"]:
@@ -187,16 +191,16 @@ def _rewriting(teacher: ModelFacts) -> Iterator[Finding]:
     if found is None:
         return
     if found.normalizers:
-        share = found.changed_lines / max(found.lines, 1)
-        text = f"the teacher's tokenizer normalises text ({', '.join(found.normalizers)}), which changes {found.changed_lines} of "
-        text += (
-            f"{found.lines} lines; escd gives the teacher the exact bytes, which it may never have seen in training"
-        )
-        yield Finding("normalised", "but" if share >= CHANGED else "note", text)
+        text = f"the teacher's tokenizer normalises text ({', '.join(found.normalizers)}), which changes "
+        text += f"{found.changed_lines} of {found.lines} lines; escd gives the teacher the bytes as they stand"
+        if changed := found.changed_lines / max(found.lines, 1):
+            text += ", in a form that it has not seen in training"
+        yield Finding("normalised", "but" if changed >= CHANGED else "note", text)
     if found.prefix_space:
-        text = "the teacher's tokenizer puts a space before a text; escd does not, so the first token of a response may be "
-        text += "cut in another way"
-        yield Finding("prefix_space", "note", text)
+        text = (
+            "the teacher's tokenizer puts a space before a text; escd does not, so the first word of a response may "
+        )
+        yield Finding("prefix_space", "note", text + "be cut in another way")
     if found.cleans_spaces:
         text = "decode() of the teacher's tokenizer takes away spaces before punctuation; escd does not use it"
         yield Finding("cleans_spaces", "note", text)
