@@ -53,6 +53,14 @@ class Use:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """A teacher token, and how often the text holds it."""
+
+    token: Token
+    count: int
+
+
+@dataclass(frozen=True)
 class Stuck:
     """A group that the text enters without a one-step completion.
 
@@ -118,7 +126,7 @@ class SampleFacts:
     spans: dict[str, float]
     costly: list[Use]
     stuck: list[Stuck]
-    bottom_tokens: list[Use]
+    bottom_tokens: list[Seen]
 
 
 KINDS = ("exact", "one_step", "deeper", "passed", "inside")
@@ -200,7 +208,7 @@ def sample_facts(pair: TokenizerPair, text: str) -> SampleFacts:
         stuck=[
             Stuck(describe_groups(pair, [g])[0], count) for g, count in counts.stuck.most_common(EXAMPLES)
         ],
-        bottom_tokens=[_use(pair, v, counts) for v, _ in counts.bottom.most_common(EXAMPLES)],
+        bottom_tokens=[Seen(Token.of(pair.teacher, v), n) for v, n in counts.bottom.most_common(EXAMPLES)],
     )  # fmt: skip
 
 
@@ -277,9 +285,8 @@ def entries_of(pair: TokenizerPair, action: np.ndarray, group: np.ndarray) -> np
 def _costly(pair: TokenizerPair, counts: _Counts) -> list[Use]:
     """Teacher tokens by how many student tokens beyond one they take in all."""
     extra = Counter({v: rows - counts.token_count[v] for v, rows in counts.token_rows.items()})
-    return [_use(pair, v, counts) for v, more in extra.most_common(EXAMPLES) if more > 0]
-
-
-def _use(pair: TokenizerPair, token: int, counts: _Counts) -> Use:
-    count = counts.token_count[token]
-    return Use(Token.of(pair.teacher, token), count, share(counts.token_rows[token], count))
+    return [
+        Use(Token.of(pair.teacher, v), counts.token_count[v], share(counts.token_rows[v], counts.token_count[v]))
+        for v, more in extra.most_common(EXAMPLES)
+        if more > 0
+    ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +12,11 @@ from ..families.thoughts import is_thought
 
 _USER, _ANSWER, _SYSTEM, _TOOL = "escduser", "escdanswer", "escdsystem", "escdtool"
 _MARKED = re.compile(r"<\|?/?\w+\|?>|\[/?\w+\]|◁/?\w+▷")
-_CALL = {"type": "function", "id": "call00001", "function": {"name": "look", "arguments": {"at": "sky"}}}
+_CALL: dict[str, Any] = {
+    "type": "function",
+    "id": "call00001",
+    "function": {"name": "look", "arguments": {"at": "sky"}},
+}
 _PARAMETERS = {"type": "object", "properties": {"at": {"type": "string", "description": "What."}}, "required": ["at"]}
 _LOOK = {
     "type": "function",
@@ -49,27 +55,50 @@ def template_facts(hf_tokenizer: Any, template_kwargs: dict[str, Any] | None = N
     if not getattr(hf_tokenizer, "chat_template", None):
         return None
 
-    def rendered(*turns: dict[str, Any], ask: bool = True, **more: Any) -> str | None:
-        try:
-            return hf_tokenizer.apply_chat_template(
-                list(turns), tokenize=False, add_generation_prompt=ask, **more, **(template_kwargs or {})
-            )
-        except Exception:  # a template is a program of its author and raises what it likes
-            return None
+    def rendered(*turns: dict[str, Any], wanted: str, ask: bool = True, **more: Any) -> str | None:
+        """The first rendering that shows the wanted text, of the forms of messages that templates ask for."""
+        found = None
+        for text, call in itertools.product((str, _parts), (dict, _json_arguments)):
+            messages = [dict(call(turn), content=text(turn["content"])) for turn in turns]
+            try:
+                found = hf_tokenizer.apply_chat_template(
+                    messages, tokenize=False, add_generation_prompt=ask, **more, **(template_kwargs or {})
+                )
+            except Exception:  # a template is a program of its author and raises what it likes
+                continue
+            if wanted in found:
+                break
+        return found
 
-    user, answer = {"role": "user", "content": _USER}, {"role": "assistant", "content": _ANSWER}
+    system, user, answer = (
+        {"role": role, "content": text}
+        for role, text in (("system", _SYSTEM), ("user", _USER), ("assistant", _ANSWER))
+    )
     call = {"role": "assistant", "content": "", "tool_calls": [_CALL]}
     result = {"role": "tool", "content": _TOOL, "name": "look", "tool_call_id": _CALL["id"]}
-    plain = rendered(user)
+    plain = rendered(user, wanted=_USER)
     starts = _after(plain, _USER)
     return TemplateFacts(
         plain=_outcome(plain, _USER),
-        system=_outcome(rendered({"role": "system", "content": _SYSTEM}, user), _SYSTEM),
-        tools=_outcome(rendered(user, call, result, tools=[_LOOK]), _TOOL),
+        system=_outcome(rendered(system, user, wanted=_SYSTEM), _SYSTEM),
+        tools=_outcome(rendered(user, call, result, wanted=_TOOL, tools=[_LOOK]), _TOOL),
         response_starts=starts,
         thought=_thought(starts),
-        turn_ends=_after(rendered(user, answer, ask=False), _ANSWER),
+        turn_ends=_after(rendered(user, answer, wanted=_ANSWER, ask=False), _ANSWER),
     )
+
+
+def _parts(text: str) -> list[dict[str, str]]:
+    """A text as multimodal templates want it."""
+    return [{"type": "text", "text": text}]
+
+
+def _json_arguments(message: dict[str, Any]) -> dict[str, Any]:
+    """A message with the arguments of its call as JSON text."""
+    if "tool_calls" not in message:
+        return message
+    function = dict(_CALL["function"], arguments=json.dumps(_CALL["function"]["arguments"]))
+    return dict(message, tool_calls=[dict(_CALL, function=function)])
 
 
 def _outcome(text: str | None, wanted: str) -> str:
