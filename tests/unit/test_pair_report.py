@@ -232,7 +232,7 @@ def test_thresholds(plain):
         {"bottom": 0.0009},
     ):
         assert verdict_of(plain, change).level == "good"
-    assert weights(verdict_of(plain, {"child_mass": 0.049})) == {"little_child_mass": "note"}
+    assert weights(verdict_of(plain, {"child_mass": 0.099})) == {"little_child_mass": "note"}
 
 
 def test_what_makes_a_pair_fail(plain):

@@ -23,7 +23,7 @@ OVERRUN = 0.1
 # Of the entered teacher tokens, how many have a one-step completion; asked only if enough are entered.
 ONE_STEP, ENTERED = 0.8, 0.02
 # Teacher mass expected on a child row.
-CHILD_MASS = 0.05
+CHILD_MASS = 0.1
 # Of the lines of the text that the teacher's normaliser changes.
 CHANGED = 0.01
 
