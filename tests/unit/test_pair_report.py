@@ -108,6 +108,15 @@ def test_flags_with_dashes_before_the_names(run, pair_dir):
     assert run(*argv, teacher=None, student=None)[0] == 0
 
 
+def test_a_tokenizer_in_a_single_file(run, pair_dir, tmp_path):
+    shutil.copy(pair_dir / "teacher" / "tokenizer.json", tmp_path / "t.json")
+    code, out, _ = run("--json", teacher="t.json")
+    found = json.loads(out)
+    # Without its template nothing tells that <|im_start|> is no content.
+    assert (code, found["teacher"]["template"], found["teacher"]["head_rows"]) == (0, None, None)
+    assert found["stops"]["teacher"]["text"] == "<|im_end|>"
+
+
 def test_help(capsys):
     with pytest.raises(SystemExit) as done:
         main(["pair", "--help"])
@@ -134,7 +143,8 @@ def test_models_that_are_not_there(run, tmp_path):
     (tmp_path / "empty").mkdir()
     fails(run, teacher="empty", says=["teacher 'empty' has no tokenizer"])
     (tmp_path / "file.txt").write_text("x")
-    fails(run, student="file.txt", says=["student 'file.txt' is a file"])
+    fails(run, student="file.txt", says=["student 'file.txt'", "ends in .json"])
+    fails(run, student="nowhere.json", says=["student 'nowhere.json'", "no such file"])
 
 
 def test_tokenizers_that_are_broken_or_of_another_kind(run, tmp_path):

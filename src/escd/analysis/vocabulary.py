@@ -97,4 +97,5 @@ def _scheme(vocab: ByteVocab) -> str | None:
     model = type(vocab.encoder.model).__name__
     if "ByteLevel" in repr(component_spec(vocab.encoder.decoder)):
         return f"byte-level {model}"
-    return f"{model} with byte fallback" if getattr(vocab.encoder.model, "byte_fallback", False) else model
+    # What is not byte-level and has bytes at all writes a space as SentencePiece does.
+    return f"SentencePiece-like {model}"

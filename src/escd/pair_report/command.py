@@ -69,7 +69,11 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         description="Will this teacher and this student work together? Answered from their tokenizers and chat "
         "templates; no\nweights are loaded.",
     )  # fmt: skip
-    parser.add_argument("teacher", metavar="TEACHER", help="path, hub id, lab/teacher or lab/student")
+    parser.add_argument(
+        "teacher",
+        metavar="TEACHER",
+        help="folder, tokenizer file (tokenizer.json, *.gguf, *.model, *.tiktoken), hub id, or lab/teacher",
+    )
     parser.add_argument("student", metavar="STUDENT", help="the same")
     flags: dict[str, dict[str, Any]] = {
         "text": {

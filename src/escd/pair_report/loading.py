@@ -10,6 +10,7 @@ from transformers import AutoConfig, GenerationConfig
 
 from ..errors import ConfigError, first_line
 from ..models import check_path, load_tokenizer, path_of
+from ..tokenizer_files import SUFFIXES
 from ..vocab import ByteVocab
 
 
@@ -21,7 +22,7 @@ class Side:
         name: As the user named it.
         vocab: Its vocabulary.
         tokenizer: Its transformers tokenizer.
-        generation_config: None if the model comes without a configuration.
+        generation_config: None if the tokenizer comes without a configuration.
         head_rows: Rows of its lm_head by its configuration, None without one.
     """
 
@@ -36,7 +37,7 @@ def load_side(name: str, who: str, **kwargs: Any) -> Side:
     """Read a model's tokenizer and configuration.
 
     Args:
-        name: Folder, hub id, or name in the lab. A folder with nothing but a tokenizer will do.
+        name: Folder (one with nothing but a tokenizer will do), file of a tokenizer, hub id, or name in the lab.
         who: "teacher" or "student", for messages.
         **kwargs: For `from_pretrained`: `revision`, `trust_remote_code`.
 
@@ -45,13 +46,18 @@ def load_side(name: str, who: str, **kwargs: Any) -> Side:
         VocabError: The tokenizer is of a kind that is not supported.
     """
     path = path_of(name)
-    if os.path.isfile(path):
-        raise ConfigError(f"{who} {name!r} is a file; name the folder of a model or tokenizer, or a hub id")
-    if not os.path.isdir(path):
+    single = path.endswith(SUFFIXES) and not os.path.isdir(path)
+    if os.path.isfile(path) and not single:
+        raise ConfigError(
+            f"{who} {name!r}: a tokenizer in a single file ends in {', '.join(SUFFIXES)}; or name a folder"
+        )
+    if not (single or os.path.isdir(path)):
         check_path(path, who)
     tokenizer = load_tokenizer(path, who, **kwargs)
-    config = _optional(AutoConfig, path, "config.json", who, **kwargs)
-    generation = _optional(GenerationConfig, path, "generation_config.json", who, **kwargs)
+    config = generation = None
+    if not single:
+        config = _optional(AutoConfig, path, "config.json", who, **kwargs)
+        generation = _optional(GenerationConfig, path, "generation_config.json", who, **kwargs)
     if generation is None and config is not None:
         # As a model does that is loaded without one.
         generation = GenerationConfig.from_model_config(config)

@@ -135,7 +135,8 @@ def _spelling(teacher: ModelFacts, sample: SampleFacts) -> Iterator[Finding]:
 
 
 def _of_text(lost: Unspelled) -> str:
-    return f"{percent(lost.share)} of the text's characters ({' '.join(lost.examples)})"
+    shown = " ".join(f"'{c}'" for c in lost.examples)
+    return f"{percent(lost.share)} of the text's characters ({shown})"
 
 
 def _supervision(sample: SampleFacts) -> Iterator[Finding]:
