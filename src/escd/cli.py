@@ -21,6 +21,7 @@ _COMMANDS = {
         "eval,report",
         "a page: responses as bytes, what each row learns",
     ),
+    "pair": ("escd.pair_report.command", "train", "will a teacher and a student work together? needs no weights"),
 }
 
 _USAGE = f"""escd {__version__}: on-policy distillation between models with different tokenizers
@@ -35,6 +36,7 @@ commands:
   escd compare RECIPE.yaml           arms and seeds; the same command continues what is not finished
   escd eval --model_name_or_path MODEL --tasks gsm8k
   escd inspect --model_name_or_path STUDENT --teacher_model_name_or_path TEACHER --text FILE
+  escd pair TEACHER STUDENT          what their tokenizers and templates make of each other, and a verdict
   escd COMMAND --help                all flags of a command
 
 A mistake ends in one line and exit code 2; ESCD_TRACEBACK=1 shows where it was found.
@@ -42,7 +44,8 @@ A mistake ends in one line and exit code 2; ESCD_TRACEBACK=1 shows where it was 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, 1 if runs of a comparison failed, 2 for what the user can mend."""
+    """Run a command; returns the exit code: 0, 1 if runs of a comparison failed or a pair will not work, 2
+    for what the user can mend."""
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help", "help"):
         print(_USAGE, end="")

@@ -91,3 +91,13 @@ def test_overlap_pairs_specials_by_spelling_and_the_two_eos(tmp_path):
     # Bytes, one special token of equal spelling, and the two EOS.
     other = escd.TokenizerPair(a, vocab("other", ("</s>", "<|pad|>", "<s>"))).overlap()
     assert (other.shared, other.teacher_coverage) == (258, 258 / 259)
+
+
+def test_whitespace_that_a_template_writes_is_content(tokenizer):
+    """Gemma has line ends as added tokens, and its template writes them."""
+    tokenizer.add_tokens(["\n", "  "])
+    text = tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False)
+    assert tokenizer.convert_tokens_to_ids("\n") in tokenizer(text)["input_ids"]
+    vocab = escd.ByteVocab.from_tokenizer(tokenizer)
+    assert vocab.token_bytes[tokenizer.convert_tokens_to_ids("\n")] == b"\n"
+    assert vocab.decode(vocab.encode(b"a\n  b\n")[0]) == b"a\n  b\n"

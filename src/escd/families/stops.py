@@ -46,12 +46,16 @@ def end_of_turn(hf_tokenizer: Any) -> int | None:
 
 
 def template_tokens(hf_tokenizer: Any) -> set[int]:
-    """Ids of the added tokens that a chat template writes around turns, flagged special or not."""
+    """Ids of the added tokens that a chat template writes around turns, flagged special or not.
+
+    Whitespace is no marker: Gemma has line ends and runs of `▁` as added tokens.
+    """
     text = _rendered(hf_tokenizer)
     if text is None:
         return set()
-    ids = hf_tokenizer(text, add_special_tokens=False)["input_ids"]
-    return {int(i) for i in ids if i in hf_tokenizer.added_tokens_decoder}
+    added = hf_tokenizer.added_tokens_decoder
+    ids = set(hf_tokenizer(text, add_special_tokens=False)["input_ids"]) & added.keys()
+    return {int(i) for i in ids if str(added[i]).strip(" \t\r\n▁")}
 
 
 def answer_opening(hf_tokenizer: Any, template_kwargs: dict[str, Any] | None = None) -> str:

@@ -1,0 +1,1 @@
+"""`escd pair`: will a teacher and a student work together? Answered from their tokenizers, without weights."""
