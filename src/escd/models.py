@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from . import lab
 from .errors import ConfigError, first_line
@@ -71,6 +78,38 @@ def load_tokenizer(name: str, who: str, **kwargs: Any) -> PreTrainedTokenizerBas
         ) from error
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise ConfigError(f"cannot load a tokenizer for the {who} from {name!r}: {first_line(error)}") from error
+
+
+def load_configs(name: str, who: str, **kwargs: Any) -> tuple[Any, Any]:
+    """Configuration and generation configuration at a path or hub id, None for what is not there (or in one file).
+
+    Raises:
+        ConfigError: One is there and cannot be read.
+    """
+    if os.path.isfile(name):
+        return None, None
+    config = _optional(AutoConfig, name, "config.json", who, **kwargs)
+    generation = _optional(GenerationConfig, name, "generation_config.json", who, **kwargs)
+    if generation is None and config is not None:
+        # As a model does that is loaded without one.
+        generation = GenerationConfig.from_model_config(config)
+    return config, generation
+
+
+def _optional(kind: Any, path: str, file: str, who: str, **kwargs: Any) -> Any:
+    """A configuration of a model, None if it has none.
+
+    Raises:
+        ConfigError: It is there and cannot be read.
+    """
+    if os.path.isdir(path) and not os.path.isfile(os.path.join(path, file)):
+        return None
+    try:
+        return kind.from_pretrained(path, **kwargs)
+    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        if os.path.isdir(path):
+            raise ConfigError(f"{who} {path!r}: {file} cannot be read: {first_line(error)}") from error
+        return None
 
 
 def load_model(name: str, who: str, **kwargs: Any) -> PreTrainedModel:

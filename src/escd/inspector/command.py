@@ -22,6 +22,7 @@ from ..objectives.escd import ESCD
 from ..pair import TokenizerPair
 from ..training.arguments import DistillArguments
 from ..training.data import load_prompts
+from ..training.turns import Turn, read_turn
 from .arguments import InspectArguments, parse
 from .page import write_page
 from .record import Inspector
@@ -50,14 +51,19 @@ def main(argv: Sequence[str]) -> None:
     pair = TokenizerPair.cached(student.vocab, teacher.vocab)
     inspector = Inspector(ESCD(pair, **args.options()))
     bridge = Bridge(student.vocab, teacher.vocab)
-    found = _answers(student, prompts, args) if prompts is not None else [_spelled(student, x) for x in given or []]
+    found = (
+        _answers(student, teacher, prompts, args)
+        if prompts is not None
+        else [_spelled(student, x) for x in given or []]
+    )
     records = []
     for title, prompt, ids in found:
         translated = bridge.to_teacher(ids)
         try:
             scores = None
             if with_models and prompt is not None:
-                scores = student.scores(prompt, ids), teacher.scores(prompt, translated.ids)
+                turn = _turn(student, teacher, prompt)
+                scores = student.scores(turn.student, ids), teacher.scores(turn.teacher, translated.ids)
             record = inspector.record(ids, translated.ids, scores)
         except EscdError as error:
             raise type(error)(f"response {title}: {error}") from error
@@ -116,9 +122,14 @@ def _prompts(args: InspectArguments) -> list[Prompt]:
     return [row["prompt"] for row, _ in zip(data, range(args.num_responses), strict=False)]
 
 
-def _answers(student: Side, prompts: list[Prompt], args: InspectArguments) -> list[Answer]:
+def _turn(student: Side, teacher: Side, prompt: Prompt) -> Turn:
+    """The prompt in both models' ids, as a step of training has it."""
+    return read_turn({"prompt": prompt}, "student", student.chat, teacher.chat, student.vocab)
+
+
+def _answers(student: Side, teacher: Side, prompts: list[Prompt], args: InspectArguments) -> list[Answer]:
     """The student's own responses, ids as sampled."""
-    rows = [student.prompt_ids(prompt) for prompt in prompts]
+    rows = [_turn(student, teacher, prompt).student for prompt in prompts]
     longest = max(map(len, rows))
     room = (student.context or longest + args.max_new_tokens) - longest
     if room < 1:

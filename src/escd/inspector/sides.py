@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..chat import Prompt, render_prompt
 from ..errors import ConfigError
-from ..models import check_path, load_model, load_tokenizer, path_of
+from ..models import check_path, load_configs, load_model, load_tokenizer, path_of
 from ..objectives.tiles import logits_of
 from ..teachers import Conversation
 from ..teachers.local import head_of, last_hidden
+from ..training import turns
 from ..training.loading import check_head
 from ..vocab import ByteVocab
 from .record import Scores
@@ -30,35 +30,30 @@ class Side:
         name: What the user calls it.
         tokenizer, vocab: Its tokenizer, and what that spells.
         model: None where only tokenizers are wanted.
-        template_kwargs: For its chat template.
+        chat: How it renders prompts.
     """
 
     who: str
     name: str
     tokenizer: Any
     vocab: ByteVocab
+    chat: turns.Side
     model: Any = None
-    template_kwargs: dict[str, Any] = field(default_factory=dict)
 
     @property
     def context(self) -> int | None:
         """Length of the model's context, if its configuration names it."""
         return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
 
-    def prompt_ids(self, prompt: Prompt) -> list[int]:
-        """The prompt by its own template."""
-        return render_prompt(self.tokenizer, prompt, self.template_kwargs)
-
     @torch.no_grad()
-    def scores(self, prompt: Prompt, response: Sequence[int]) -> Scores:
-        """Logits of the rows of a response.
+    def scores(self, prompt: list[int], response: Sequence[int]) -> Scores:
+        """Logits of the rows of a response behind the ids of a prompt.
 
         Raises:
             ConfigError: The conversation does not fit into the model's context.
         """
-        ids = self.prompt_ids(prompt)
         # The last token of a response is predicted, but predicts nothing that is shown.
-        conversation = Conversation(ids, list(response[:-1]))
+        conversation = Conversation(prompt, list(response[:-1]))
         length = len(conversation.prompt) + len(conversation.response)
         if self.context and length > self.context:
             raise ConfigError(
@@ -107,9 +102,10 @@ def load_side(
     model = None
     if with_model:
         model = load_model(source, who, **shared, **model_kwargs).eval()
-    vocab = ByteVocab.from_tokenizer(tokenizer, model.generation_config if model is not None else None)
+    generation = load_configs(source, who, **shared)[1] if model is None else model.generation_config
+    vocab = ByteVocab.from_tokenizer(tokenizer, generation)
     if model is not None:
         check_head(model, vocab, who, name)
         if torch.accelerator.is_available():
             model.to(torch.accelerator.current_accelerator())  # type: ignore[arg-type]
-    return Side(who, name, tokenizer, vocab, model, template_kwargs)
+    return Side(who, name, tokenizer, vocab, turns.Side(tokenizer, template_kwargs), model)

@@ -6,10 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from transformers import AutoConfig, GenerationConfig
-
-from ..errors import ConfigError, first_line
-from ..models import check_path, load_tokenizer, path_of
+from ..errors import ConfigError
+from ..models import check_path, load_configs, load_tokenizer, path_of
 from ..tokenizer_files import SUFFIXES
 from ..vocab import ByteVocab
 
@@ -54,28 +52,6 @@ def load_side(name: str, who: str, **kwargs: Any) -> Side:
     if not (single or os.path.isdir(path)):
         check_path(path, who)
     tokenizer = load_tokenizer(path, who, **kwargs)
-    config = generation = None
-    if not single:
-        config = _optional(AutoConfig, path, "config.json", who, **kwargs)
-        generation = _optional(GenerationConfig, path, "generation_config.json", who, **kwargs)
-    if generation is None and config is not None:
-        # As a model does that is loaded without one.
-        generation = GenerationConfig.from_model_config(config)
+    config, generation = load_configs(path, who, **kwargs)
     rows = getattr(config.get_text_config(), "vocab_size", None) if config is not None else None
     return Side(name, ByteVocab.from_tokenizer(tokenizer, generation), tokenizer, generation, rows)
-
-
-def _optional(kind: Any, path: str, file: str, who: str, **kwargs: Any) -> Any:
-    """A configuration of a model, None if it has none.
-
-    Raises:
-        ConfigError: It is there and cannot be read.
-    """
-    if os.path.isdir(path) and not os.path.isfile(os.path.join(path, file)):
-        return None
-    try:
-        return kind.from_pretrained(path, **kwargs)
-    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
-        if os.path.isdir(path):
-            raise ConfigError(f"{who} {path!r}: {file} cannot be read: {first_line(error)}") from error
-        return None
