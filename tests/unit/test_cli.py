@@ -69,8 +69,50 @@ def test_wrong_values(run):
     fails(run, eval_temperature=0, says=["eval_samples=4", "temperature=0"])
     fails(run, eval_batch_size=0, says="eval_batch_size")
     fails(run, lr_scheduler_type="cosinus", says="cosinus")
-    fails(run, model_init_kwargs="{bad json", says="")
     fails(run, deepspeed="nowhere.json", says="deepspeed")
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ({"objective": "alm", "objective_kwargs": '{"power": "x"}'}, "power='x' must be a number"),
+        (
+            {"objective": "alm", "objective_kwargs": '{"pair": 1}'},
+            "objective 'alm' has no option 'pair'; known: power",
+        ),
+        ({"objective": "gold", "objective_kwargs": '{"matched_weight": "a"}'}, "matched_weight='a' must be a number"),
+        ({"objective": "xtoken", "objective_kwargs": '{"top": 1.5}'}, "top=1.5 must be a whole number, at least 1"),
+        ({"objective": "xtoken", "objective_kwargs": '{"top": NaN}'}, "top=nan must be a whole number"),
+        ({"objective": "bpm", "objective_kwargs": '{"beta": 1}'}, ["objective_kwargs", "give --beta 1"]),
+        (
+            {"objective_kwargs": '{"child_weight": 2}', "child_weight": 1},
+            ["objective_kwargs", "give --child_weight 2"],
+        ),
+        ({"objective_kwargs": "{bad"}, "objective_kwargs='{bad' is no JSON"),
+        ({"objective_kwargs": "bad"}, "objective_kwargs='bad' must be a JSON dictionary"),
+        ({"model_init_kwargs": "{bad json"}, "model_init_kwargs='{bad json' is no JSON"),
+        ({"teacher_chat_template_kwargs": "[1]"}, "teacher_chat_template_kwargs='[1]' must be a JSON dictionary"),
+        ({"child_weight": "1e308"}, "child_weight=1e+308 must be a number, at least 0 and at most 1000000"),
+        ({"learning_rate": "nan"}, "learning_rate=nan must be a number"),
+        ({"learning_rate": -1}, "learning_rate=-1.0"),
+        ({"dataloader_num_workers": -1}, "dataloader_num_workers=-1 must be a whole number, at least 0"),
+        ({"max_steps": 0}, "max_steps=0 must be a whole number, at least 1"),
+        ({"max_steps": -1, "num_train_epochs": 0}, "num_train_epochs=0.0 must be a number, over 0"),
+        ({"save_steps": 0}, "save_steps=0.0 must be a number, over 0"),
+        ({"temperature": 0}, "temperature=0.0 must be a number, over 0"),
+        ({"seed": -1}, "seed=-1 must be a whole number"),
+        ({"torch_threads": 0}, "torch_threads=0 must be a whole number"),
+        ({"output_dir": ""}, "--output_dir '' is no folder"),
+        ({"output_dir": "a" * 300}, ["--output_dir", "too long"]),
+        ({"output_dir": "o/" + "a" * 300}, ["--output_dir", "too long"]),
+        ({"output_dir": "a" * 300, "resume_from_checkpoint": "true"}, "no complete checkpoint"),
+        ({"resume_from_checkpoint": "a" * 300}, "is no checkpoint"),
+        ({"config": "a" * 300}, "there is no such file"),
+    ],
+)
+def test_wrong_values_are_found_before_anything_is_loaded(run, monkeypatch, flags, says):
+    monkeypatch.setattr("escd.training.distill._trainer", None)
+    fails(run, says=says, **flags)
 
 
 @pytest.mark.parametrize(
@@ -81,13 +123,16 @@ def test_wrong_values(run):
         ("- a\n- b\n", "mapping"),
         ("learning_rate: soon\n", "soon"),
         ("env: 3\n", "env"),
+        ("run_name: 2020-99-99\n", "not readable as YAML"),
+        ("bf16: !!bool x\n", "not readable as YAML"),
+        ('output_dir: "o\\0o"\n', ["--output_dir", "null"]),
     ],
 )
 def test_wrong_recipes(run, tmp_path, text, says):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(text)
-    fails(run, "--config", str(recipe), says=says)
-    fails(run, f"--config={recipe}", says=says)
+    fails(run, "--config", str(recipe), says=says, output_dir=None)
+    fails(run, f"--config={recipe}", says=says, output_dir=None)
 
 
 def test_missing_recipe(run):
@@ -308,3 +353,10 @@ def test_only_the_same_run_is_resumed(run, pair_dir, tmp_path):
     (run.work / "out" / "checkpoint-9").mkdir()
     (run.work / "out" / "checkpoint-9" / "model.safetensors").write_bytes(b"half")
     assert run(resume_from_checkpoint="true", max_steps=2)[0] == 0
+    for damage in ("{", "[]", "\udcff"):
+        (run.work / "out" / "run.json").write_bytes(damage.encode(errors="surrogateescape"))
+        code, err = run(resume_from_checkpoint="true", max_steps=3)
+        assert code == 2
+        assert "'out/run.json' is damaged; delete it" in err.splitlines()[-1]
+    (run.work / "out" / "run.json").unlink()
+    assert run(resume_from_checkpoint="true", max_steps=3)[0] == 0

@@ -165,7 +165,9 @@ class ESCDConfig(DistillationConfig):
         for name in _OPTIONS:
             value = getattr(self, name)
             if name in options:
-                raise ConfigError(f"objective_kwargs: {name} is a flag of its own; give --{name} {options[name]}")
+                raise ConfigError(
+                    f"objective_kwargs: {name} is a flag of its own; give --{name} {told(options[name])}"
+                )
             if name in known and value is not None:
                 options = {name: value, **options}
             elif name not in known and value != ESCDConfig.__dataclass_fields__[name].default:

@@ -52,7 +52,8 @@ _CHECKPOINT = ("trainer_state.json", "optimizer.pt", "scheduler.pt")
 
 def last_checkpoint(folder: str) -> str | None:
     """The newest complete checkpoint of a run; one that was cut off while it was written does not count."""
-    steps = {p: checkpoint_step(p) for p in Path(folder).glob("checkpoint-*") if not _missing(p)}
+    paths = Path(folder).glob("checkpoint-*") if os.path.isdir(folder) else ()
+    steps = {p: checkpoint_step(p) for p in paths if not _missing(p)}
     found = {step: p for p, step in steps.items() if step is not None}
     return str(found[max(found)]) if found else None
 
