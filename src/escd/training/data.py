@@ -11,7 +11,7 @@ from datasets import Dataset, IterableDataset
 from .. import lab
 from ..datasets_by_name import load
 from ..errors import ConfigError, EscdError, first_line
-from ..objectives.base import suggest
+from ..objectives.options import suggest
 from .arguments import DistillArguments
 
 LAB = ("lab", *(f"lab/{task}" for task in lab.TASKS))
