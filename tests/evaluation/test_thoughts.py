@@ -29,7 +29,7 @@ def test_a_thought_that_the_template_has_opened(pair_dir, tmp_path, monkeypatch,
 
     def answered(model, tokenizer, prompts, *args, **kwargs):
         seen.extend(prompts)
-        yield {(0, 0): Sample(response, 3, True)}
+        yield {(0, 0): Sample(response, [1, 2, 3], True)}
 
     monkeypatch.setattr(run, "sample_batches", answered)
     found = evaluate(model, tokenizer, TASK, tmp_path / "cats.jsonl", samples=1, max_new_tokens=4)
