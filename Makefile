@@ -16,7 +16,7 @@ quickstart: $(VENV)/.train
 	$(BIN)/escd distill
 
 test: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
