@@ -29,23 +29,28 @@ _SPELLINGS = tuple((re.compile(pattern), plain) for pattern, plain in (
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _SCALED = re.compile(rf"(?<=\d)\s+({'|'.join(_SCALES)})\b")
 _LEAD = re.compile(
-    r"(?:(?:is|about|approximately|approx\.?|around|roughly|nearly|exactly|only|\\approx|\\sim|~|USD|EUR|Rs\.?)(?![A-Za-z])"
+    r"^(?:(?:is|about|approximately|approx\.?|around|roughly|nearly|exactly|only|\\approx|\\sim|~|USD|EUR|Rs\.?)(?![A-Za-z])"
     r"|[€£¥]|\\?\$|\s)+"
 )
+_SPACED = re.compile(r"^-?\d{1,3}(?:\s\d{3})+(?!\d)")
 # Words behind a number, which count as its unit: "eggs", "km/h", "m^2"; a letter alone may be a variable.
-_UNIT = r"(?:[A-Za-z]{3,}|[cmk]m|[mk]g|m[lL]|[fp]t|in|lb|oz|hr|mi|yd|[ap]m|of|k[WVJN]|[mgshlLNJWVKCF](?![A-Za-z]))"
-_UNITS = rf"{_UNIT}(?:\s*\^\s*\{{?-?\d\}}?)?(?:[\s/*.'~-]*(?:\\cdot\s*)?{_UNIT}(?:\s*\^\s*\{{?-?\d\}}?)?)*[\s.]*$"
+_UNIT = r"(?:[A-Za-z]{3,}+|[cmk]m|[mk]g|m[lL]|[fp]t|in|lb|oz|hr|mi|yd|[ap]m|of|k[WVJN]|[mgshlLNJWVKCF])(?![A-Za-z])"
+_POWER = r"(?:\s*\^\s*\{?-?\d\}?)?"
+_UNITS = rf"{_UNIT}{_POWER}(?:[\s/*.'~-]*+(?:\\cdot\s*)?{_UNIT}{_POWER})*+[\s.]*$"
 _APART = re.compile(rf"(?<=[\d}})%.])(?:\s|~|\\[,;: ])+{_UNITS}")
 _GLUED = re.compile(rf"(?<=[\d}})])(?:\s|~|\\[,;: ])*(?:{_UNITS}|\^\s*\{{?\\circ\s*\}}?\s*[CF]?\s*$)")
 _MEANING = set(
     "or and to not nor no plus minus times over mod choose squared cubed factorial dozen half third quarter percent "
     f"percentage pct pi sin cos tan cot sec csc log exp det gcd lcm sqrt inf infinity {' '.join(_SCALES)}".split()
 )
+# "42 (at least)", "42. I hope", "42, because ..."
 _REMARK = re.compile(
-    r"(?<=[\dA-Za-z}%])\s*\([^()\\]*[A-Za-z]{3}[^()\\]*\)$|(?<=[\dA-Za-z}%])(?:[.;]\s+[A-Z]|,?\s+(?:since|because|which)\b).*$", re.S
+    r"(?<=[\dA-Za-z}%])\s*\([^()\\]*[A-Za-z]{3}[^()\\]*\)$"
+    r"|(?<=[\dA-Za-z}%])(?:[.;]\s+[A-Z]|,?\s+(?:since|because|which)\b).*$",
+    re.S,
 )
 _LABEL = re.compile(
-    r"\s*((?:\\?[A-Za-z][A-Za-z ]*(?:_\{?\w+\}?|')*(?:\([A-Za-z, ]+\))?)|\([A-Za-z]+(?:\s*,\s*[A-Za-z]+)+\))"
+    r"\s*((?:\\?[A-Za-z][A-Za-z ]*(?:_\{?[^\W_]+\}?|')*+(?:\([A-Za-z, ]+\))?)|\([A-Za-z]+(?:\s*,\s*[A-Za-z]+)+\))"
     r"\s*(?:=|\\in(?![A-Za-z]))(?!=)\s*"
 )
 _TOKEN = re.compile(
@@ -78,8 +83,7 @@ def without_unit(text: str, number: bool) -> str:
     """
     text = re.sub(r"[\s,;:?]+$", "", text)
     if number:
-        text = text[_LEAD.match(text).end() :] if _LEAD.match(text) else text  # type: ignore[union-attr]
-        text = re.sub(r"(?<=\d)\s(?=\d{3}(?:\D|$))", "", text) if re.match(r"-?\d{1,3}(\s\d{3})+(?!\d)", text) else text
+        text = _SPACED.sub(lambda m: re.sub(r"\s", "", m[0]), _LEAD.sub("", text, count=1))
     told = unwrapped(text).rstrip()
     found = (_GLUED if number else _APART).search(told)
     if found and not _MEANING.intersection(re.findall("[a-z]+", found[0].lower())):

@@ -3,8 +3,8 @@
 Run by `maths.py`. Sympy can be made to compute for ever; math-verify's time-outs are signals, which need a main thread
 and do not reach into long arithmetic, so whoever waits for an answer must be able to end the process.
 
-What is compared here and not by math-verify: numbers, exactly (it rounds to six decimals); lists, with order, labels and
-how often each item is there (it makes sets); and whether an equation of numbers is true (it takes the last term).
+What is compared here and not by math-verify: numbers, exactly (it rounds to six decimals); lists, with order, labels
+and how often each item is there (it makes sets); and whether an equation of numbers is true (it takes the last term).
 """
 
 import json
@@ -65,7 +65,7 @@ def same(gold, found):
         # An interval may be written as an inequality; a list is no single expression.
         bare, listed = (gold, found) if gold["items"] is None else (found, gold)
         relation = re.search(r"[<>]|\\(?:le|ge|lt|gt|in|cup)(?![A-Za-z])", bare["text"])
-        return bool(relation and listed["open"]) and verified(parsed(boxed(gold["text"])), parsed(boxed(found["text"])))
+        return bool(relation and listed["open"]) and verified(*(parsed(boxed(t["text"])) for t in (gold, found)))
     kinds = [(t["open"], t["close"]) for t in (gold, found)]
     if all(opening for opening, _ in kinds) and kinds[0] != kinds[1]:
         return False

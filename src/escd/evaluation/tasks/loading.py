@@ -88,7 +88,7 @@ def _questions(recipe: Recipe, name: str, limit: int | None, seed: int, dataset_
     source, config, split = recipe.dataset_name, recipe.dataset_config, recipe.split
     beside = recipe.path.parent / source
     if dataset_path or beside.is_file() or Path(source).suffix in datasets_by_name.FORMATS:
-        source, config, split = dataset_path or str(beside), None, "train"
+        source, config, split = str(dataset_path or beside), None, "train"
     try:
         data = datasets_by_name.load(source, config, split, split_flag=f"split in {recipe.path.name}")
     except ConfigError as error:
