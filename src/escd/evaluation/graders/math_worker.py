@@ -13,6 +13,7 @@ import sys
 import time
 from decimal import Decimal, localcontext
 from functools import lru_cache
+from typing import Any
 
 MEMORY = 2 << 30
 SECONDS = 5  # of each step
@@ -85,21 +86,18 @@ def same(gold, found):
 
 def in_order(items):
     """Items by their labels, if each has one of its own; else None."""
-    labels = [item["text"].partition("=")[0].strip() if item["label"] else None for item in items]
-    if None in labels or len(set(labels)) < len(labels):
-        return None
-    return [item for _, item in sorted(zip(labels, items, strict=True), key=lambda pair: pair[0])]
+    by_label = {item["label"]: item for item in items if item["label"]}
+    return [by_label[label] for label in sorted(by_label)] if len(by_label) == len(items) else None
 
 
 def same_expression(gold, found):
     """Whether two expressions in LaTeX are equal, the found one free of false equations."""
-    bases = [_BASED.fullmatch(text.strip().replace(" ", "")) for text in (gold, found)]
-    if any(bases):
-        if all(bases):
-            return bases[0].groups() == bases[1].groups()
-        if (base := bases[0] or bases[1])[2] != "10":
-            return False
-        gold, found = (base[1] if base is b else text for b, text in zip(bases, (gold, found), strict=True))
+    matches = [(text, _BASED.fullmatch(text.strip().replace(" ", ""))) for text in (gold, found)]
+    (gold, gold_base), (found, base) = (match.groups() if match else (text, None) for text, match in matches)
+    if gold_base != base and {gold_base, base} != {None, "10"}:
+        return False
+    if gold_base not in (None, "10"):
+        return gold == found
     said = conclusions(found)
     for candidate in said if not _EQUAL.search(gold) else [found] if said else []:
         for left, right in percents(gold, candidate):
@@ -181,11 +179,11 @@ def number(read):
     """A result of `parsed` as a `Value`; None if it is no number."""
     from sympy import Expr, Float, Rational
 
-    expression = read[0] if read else None
+    expression: Any = read[0] if read else None
     if not isinstance(expression, Expr):
         return None
     floats = expression.atoms(Float)
-    exact = expression.xreplace({f: Rational(str(f)) for f in floats}).doit()
+    exact: Any = expression.xreplace({f: Rational(str(f)) for f in floats}).doit()
     if not exact.is_number or not exact.is_finite:
         return None
     if not exact.is_Rational or not (floats or exact.is_Integer):

@@ -3,6 +3,7 @@ r"""Numbers as people write them: superscripts, groups of three digits, mixed nu
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _RAISED = re.compile("[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
@@ -15,7 +16,9 @@ _WRAPPED = re.compile(r"\\(?:text(?:bf|rm|it|normal)?|math(?:rm|bf|it)|mbox|rm|o
 _GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\{,\}|,?\\[,;:! ]|[~\u00a0\u2009\u202f])\d{3})+(?!\d)")
 # 1,234 may be a list in mathematics; the caller decides.
 THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
-_TIMES_TEN = re.compile(r"(?<=\d)\s*(?:[xX*]|\\times|\\cdot)\s*10\s*(?:\^|\*\*)\s*[({]?\s*([-+]?\d+)\s*[)}]?")
+_TIMES_TEN = re.compile(
+    r"(?<=\d)\s*(?:[xX*×·]|\\times|\\cdot)\s*10\s*(?:\^|\*\*)(?:\s*[({])?\s*([-+]?\d+)(?:\s*[)}])?"
+)
 _MIXED = re.compile(r"(?<![\d/.,])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\d/.])")
 
 
@@ -48,6 +51,6 @@ def times_ten(text: str, power: str) -> str:
     return _TIMES_TEN.sub(power, text)
 
 
-def mixed(text: str, fraction: str) -> str:
+def mixed(text: str, fraction: str | Callable[[re.Match[str]], str]) -> str:
     r"""Text with `fraction` for each mixed number such as 1 1/2, of which `\1`, `\2`, `\3` are the parts."""
     return _MIXED.sub(fraction, text)
