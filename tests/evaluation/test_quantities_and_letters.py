@@ -18,7 +18,8 @@ pytest.importorskip("pint")
     [
         ("\\boxed{\\frac{1}{2}\\,\\text{m}}", "0.5 m"), ("\\boxed{5\\,\\mathrm{m\\,s^{-1}}}", "5 m/s"),
         ("5 Newtons", "5 N"), ("5 Joules", "5 J"), ("5 Volts", "5 V"), ("5 Amps", "5 A"), ("5 Watts", "5 W"),
-        ("5 Kelvin", "5 K"), ("5 Kg", "5 kg"), ("5 KW", "5 kW"), ("5 Nm", "5 N m"), ("10^3 J", "1 kJ"), ("10³ J", "1 kJ"),
+        ("5 Kelvin", "5 K"), ("5 Kg", "5 kg"), ("5 KW", "5 kW"), ("5 Nm", "5 N m"), ("10^3 J", "1 kJ"),
+        ("10³ J", "1 kJ"), ("5 amps", "5 A"), ("5 mins", "5 min"),
         ("1{,}000 m", "1 km"), ("1 1/2 m", "1.5 m"), ("- 5 m", "-5 m"), ("– 5 m", "-5 m"), ("5. m", "5 m"),
         ("5 ± 1 m", "5 m"), ("1 h 30 min", "90 min"), ("5 m/s north", "5 m/s"), ("5 m/s downward", "5 m/s"),
         ("CO2: 5 g", "5 g"), ("The H2 mass is 5 g", "5 g"), ("(5 ± 1) m", "5 m"), ("5 m ± 1 m", "5 m"),
@@ -91,7 +92,8 @@ def test_letters(response, letter):
 
 PIECES = [
     "*", "$", " ", "\\", "{", "(", "`", "~", "```", "a", "1", ",", "#", "_", ".", "-", "^", "\t", "\n", "the ",
-    "answer ", "Answer: ", "\\boxed{", "\\text{", "or A ", "not ", "A", "A, ", "(A) ", "<think>", "\\frac{", "10", "1,000", "**A",
+    "answer ", "Answer: ", "\\boxed{", "\\text{", "or A ", "not ", "A", "A, ", "(A) ", "<think>", "\\frac{", "10",
+    "1,000", "**A",
     "is ", "²", "* ", ": ", "the answer to ", "```a", " m", "/ ", "\\pm ", "()", ") (",
 ]  # fmt: skip
 READERS = {

@@ -32,6 +32,7 @@ _LATEX = tuple((re.compile(pattern), plain) for pattern, plain in (
     (r"(?<![\w.])10\s*\^(?:\s*\()?\s*([-+]?\d+)(?:\s*\))?", r"1e\1"), (r"(?<=\d)\s+(e[-+]?\d)", r"\1"),
 ))  # fmt: skip
 _SPELLINGS = tuple((re.compile(pattern), plain) for pattern, plain in (
+    (r"(?i)\b(amp|min|yd|pt|qt|rad)s\b", r"\1"),  # pint knows two units of these names: atto-mps, milli-ins
     (r"(?:°|\bdeg(?:rees?)?\b)\s*(?:(C|F)(?:elsius|ahrenheit)?\b)", r"deg\1"), (r"\*\*", "^"), ("°", " degree "),
     ("[\N{OHM SIGN}Ω]", "ohm"), ("\N{GREEK SMALL LETTER MU}", "µ"), ("[·⋅]", "*"), (r"\s+\^", "^"),
     (r"\b([kmM]?)Nm\b", r"\1N m"), (r"\bkm/?h\b", "km/hour"), (r"\blight[ -]years?\b", "light_year"),
