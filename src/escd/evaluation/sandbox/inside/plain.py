@@ -1,8 +1,8 @@
 """Plain data as bytes: None, bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, values of the
 standard library that are nothing but data (`library`), and references.
 
-Decoding makes exact types of Python's own and nothing else, whatever the bytes say: no class of a model's program, so none of
-its methods, ever comes into the process that compares. pickle and marshal can't promise that.
+Decoding makes exact types of Python's own and nothing else, whatever the bytes say: no class of a model's program, so
+none of its methods, ever comes into the process that compares. pickle and marshal can't promise that.
 """
 
 import struct
