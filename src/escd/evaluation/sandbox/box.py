@@ -30,7 +30,7 @@ start["main"](job)"""
 _INSIDE = Path(__file__).parent / "inside"
 # Modules that a role imports.
 _TALK = ("library", "plain", "channel")
-_NEEDS = {"script": (), "candidate": _TALK, "checks": (*_TALK, "remote")}
+_NEEDS = {"script": (), "candidate": _TALK, "checks": (*_TALK, "remote", "suite")}
 
 
 class Box(ABC):
