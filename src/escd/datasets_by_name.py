@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from typing import Any
 
@@ -34,6 +35,8 @@ def load(
     Raises:
         ConfigError: The dataset is missing, unreadable or empty, or has no such split.
     """
+    if not name.strip(" ./"):
+        raise ConfigError(f"dataset {name!r}: name a file or a dataset of the hub")
     ending = os.path.splitext(name.removesuffix(".gz"))[1].lower()
     options: dict[str, Any] = {"streaming": streaming}
     try:
@@ -44,6 +47,8 @@ def load(
                 raise ConfigError(f"dataset {name!r}: a local file has no configurations and only the split 'train'")
             if os.path.getsize(name) == 0:
                 raise ConfigError(f"dataset {name!r} is empty")
+            if ending != ".parquet" and not streaming:
+                _require_utf8(name)
             return datasets.load_dataset(FORMATS[ending], data_files=name, split="train", **options)
         if ending in FORMATS:
             raise ConfigError(f"dataset {name!r}: there is no such file")
@@ -52,9 +57,25 @@ def load(
         raise
     # The library raises many kinds for a file or hub id that it cannot read; all are about the user's dataset.
     except Exception as error:
+        if "corresponds to no data" in str(error):
+            raise ConfigError(f"dataset {name!r} has no rows") from error
         raise ConfigError(f"dataset {name!r} cannot be loaded: {first_line(error.__cause__ or error)}") from error
     if split not in found:
         raise ConfigError(
             f"dataset {name!r} has no split {split!r}; set {split_flag} to one of {', '.join(map(str, found))}"
         )
     return found[split]
+
+
+def _require_utf8(name: str) -> None:
+    """Raise unless a text file is UTF-8: rows are decoded when they are read, and the error would come from there."""
+    opened = gzip.open if name.endswith(".gz") else open
+    with opened(name, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise ConfigError(
+                    f"dataset {name!r} is not UTF-8 (line {number}: {error.reason}); convert it, for example by "
+                    f"iconv -f latin1 -t utf8"
+                ) from error

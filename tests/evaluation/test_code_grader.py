@@ -76,10 +76,73 @@ def test_asserts_and_check():
         ("if __name__ == '__main__': raise SystemExit\ndef f(): return 1", "assert f() == 1"),
         ("def f(x): return list(x)", "assert f(y := [1]) == y"),
         ("from dataclasses import dataclass\n@dataclass\nclass A: x: int\ndef f(): return A(1).x", "assert f() == 1"),
+        ("from dataclasses import dataclass\n@dataclass\nclass A: x: int\ndef f(): return A(1)", "assert f().x == 1"),
+        ("class Stack:\n  def __init__(s): s.x = []\n  def push(s, v): s.x.append(v)\n"
+         "  def is_empty(s): return not s.x",
+         "s = Stack()\nassert s.is_empty()\ns.push(3)\nassert not s.is_empty() and s == s and s != Stack()"),
+        ("class Trie:\n  def startswith(s, x): return x == 'a'", "assert Trie().startswith('a')"),
+        ("class Node:\n  def __init__(s, v, next=None): s.v, s.next = v, next\ndef f(n): return n.next",
+         "assert f(Node(1, Node(2))).v == 2\nassert Node(1).next is None"),
+        ("def f(x):\n    while True: yield x; x += 1",
+         "from itertools import islice\nassert list(islice(f(1), 3)) == [1, 2, 3]\ng = f(5)\n"
+         "assert next(g) == 5 == g[0]\nassert g[2] == 7 and g[1:3] == [6, 7] and f(0)"),
+        ("def f():\n    yield 1\n    raise ValueError('no')",
+         "g = f()\nassert next(g) == 1\ntry: next(g)\nexcept ValueError: pass\nelse: assert 0"),
     ],
 )  # fmt: skip
 def test_right_programs_pass(program, test):
     assert verdict(program, test) == RIGHT
+
+
+DATA = {
+    "range": ("range(1, 9, 2)", "len(r) == 4 and list(r) == [1, 3, 5, 7]"),
+    "bytearray": ("bytearray(b'ab')", "r == b'ab' and r.hex() == '6162'"),
+    "deque": ("deque([1, 2], 5)", "r.maxlen == 5 and r[0] == 1 and r.popleft() == 1"),
+    "Decimal": ("Decimal('1.50')", "r == 1.5 and str(r) == '1.50'"),
+    "Fraction": ("Fraction(1, 3)", "r.denominator == 3 and r < 0.5"),
+    "Counter": ("Counter('aab')", "r.most_common(1) == [('a', 2)] and r == {'a': 2, 'b': 1} and r['z'] == 0"),
+    "OrderedDict": ("OrderedDict(a=1, b=2)", "list(r) == ['a', 'b'] and r == {'b': 2, 'a': 1}"),
+    "defaultdict": ("defaultdict(list, a=[1])", "r == {'a': [1]} and r['z'] == []"),
+    "namedtuple": (
+        "namedtuple('P', 'x y')(1, [2])",
+        "r.x == 1 and r._asdict() == {'x': 1, 'y': [2]} and r == (1, [2])",
+    ),
+    "date": ("d.date(2020, 2, 29)", "r.year == 2020 and r.isoformat() == '2020-02-29'"),
+    "datetime": (
+        "d.datetime(2020, 1, 2, 3, tzinfo=d.timezone(d.timedelta(hours=1)))",
+        "r.utcoffset().seconds == 3600",
+    ),
+    "time": ("d.time(3, 4)", "r.hour == 3"),
+    "timedelta": ("d.timedelta(hours=36)", "r.days == 1"),
+    "keys": ("{'a': 1}.keys()", "r == {'a'} and list(r) == ['a']"),
+    "items": ("{'a': 1}.items()", "r == {('a', 1)}"),
+}
+IMPORTS = (
+    "from collections import *\nfrom decimal import Decimal\nfrom fractions import Fraction\nimport datetime as d\n"
+)
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_data_of_the_standard_library(kind):
+    value, claim = DATA[kind]
+    equal = f"r == {value}" if kind != "namedtuple" else "r == (1, [2])"
+    assert verdict(f"{IMPORTS}def f(): return {value}", f"{IMPORTS}r = f()\nassert {equal} and {claim}") == RIGHT
+    # And as an argument, which comes back as what it was.
+    assert verdict("def f(x): return [x]", f"{IMPORTS}assert f({value}) == [{value}]") == RIGHT
+    assert not verdict("def f(): return 3", f"{IMPORTS}r = f()\nassert {equal}").correct
+
+
+def test_data_of_a_class_of_the_programs_own_is_not_kept():
+    program = "from collections import deque\nclass D(deque):\n    __eq__ = lambda s, o: True\ndef f(): return D([1])"
+    assert not verdict(program, "from collections import deque\nassert f() == deque([2])").correct
+    program = "import datetime\nclass D(datetime.date):\n    __eq__ = lambda s, o: True\ndef f(): return D(2020, 1, 1)"
+    assert not verdict(program, "import datetime\nassert f() == datetime.date(2021, 1, 1)").correct
+
+
+def test_arguments_of_the_standard_library_are_changed_too():
+    program = "def f(x): x.pop()"
+    assert verdict(program, "from collections import deque\na = deque([1, 2])\nf(a)\nassert a == deque([1])") == RIGHT
+    assert verdict(program, "a = bytearray(b'ab')\nf(a)\nassert a == b'a'") == RIGHT
 
 
 def test_an_entry_point_may_have_the_name_of_a_builtin():
@@ -125,7 +188,8 @@ def test_graders_in_threads_do_not_mix():
         ("def f(x): return 1 / 0", "assert f(3)", "exception: ZeroDivisionError: division by zero"),
         ("import time\ndef f(x): time.sleep(1e6)", "assert f(3)", "time limit"),
         ("import os; os.kill(os.getpid(), 11)", "assert f(3)", "crash: SIGSEGV"),
-        ("def f(x): return x", "assert f(lambda: 1)", "the tests pass an object of type function, which is no plain"),
+        ("def f(x): return x", "assert f(lambda: 1)",
+         "not gradable: the tests pass an object of type function, which is no plain data"),
         ("f = 3", "assert f(3) == 4", "wrong answer: no call, TypeError: 'int' object is not callable in assert f"),
     ],
 )  # fmt: skip

@@ -16,6 +16,7 @@ from escd import lab
 from escd.cli import main
 from escd.errors import ConfigError, StudentError
 from escd.evaluation import command
+from escd.evaluation.rows import RowFile
 from escd.evaluation.run import evaluate, fingerprint
 from escd.evaluation.sampling import Sampling, sample
 from escd.evaluation.tasks import Question, Task
@@ -182,6 +183,48 @@ def test_a_file_of_something_else(student, tmp_path):
         assert path.read_text() == bad
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("problem", "[1]"), ("problem", "{}"), ("problem", "null"), ("sample", "true"), ("correct", '"yes"'),
+        ("correct", "null"), ("correct", "[]"), ("correct", "7"), ("correct", "NaN"), ("response", None),
+        ("reason", None), ("response", "5"), ("tokens", "NaN"), ("finished", "1"), ("answer", "3"), ("prompt", "[]"),
+    ],
+)  # fmt: skip
+def test_damaged_rows(student, tmp_path, name, value):
+    path = tmp_path / "cats.jsonl"
+    run(student, path)
+    rows = read(path)
+    if value is None:
+        del rows[1][name]
+    else:
+        rows[1][name] = json.loads(value)
+    bad = "".join(json.dumps(row) + "\n" for row in rows)
+    path.write_text(bad)
+    with pytest.raises(ConfigError) as caught:
+        run(student, path)
+    assert "cats.jsonl, line 2: " in str(caught.value)
+    assert "--overwrite" in str(caught.value)
+    assert path.read_text() == bad
+
+
+def test_files_of_brackets(student, cli):
+    """Nested so deeply that reading them is an error of another kind."""
+    path = cli.work / "cats.jsonl"
+    run(student, path)
+    good = path.read_text()
+    path.write_text("[" * 100_000 + "\n" + good)
+    with pytest.raises(ConfigError, match="line 1: not a sample"):
+        run(student, path)
+    path.write_text(good)
+    (cli.work / "cats.settings.json").write_text("[" * 100_000)
+    with pytest.raises(ConfigError, match=r"cats.settings.json cannot be read"):
+        run(student, path)
+    (cli.work / "out").mkdir()
+    (cli.work / "out" / "results.json").write_text("[" * 100_000)
+    assert "results.json cannot be read" in cli()[2]
+
+
 @pytest.mark.parametrize("room", [600, 1500])
 def test_a_file_that_cannot_grow_keeps_whole_rows(student, tmp_path, room):
     """As on a full disk, part of a row is written before the system says that there is no room."""
@@ -303,6 +346,28 @@ def test_a_second_task_joins_and_other_settings_do_not(cli, tmp_path):
     assert list(json.loads((cli.work / "out" / "results.json").read_text())["tasks"]) == ["lab/math"]
 
 
+@pytest.mark.parametrize("kept", [0, 1])
+def test_overwriting_can_be_continued(cli, monkeypatch, kept):
+    """Killed after `kept` batches of an evaluation that replaces another, it goes on with the same settings."""
+    assert cli(samples=1)[0] == 0
+    append, calls = RowFile.append, []
+
+    def killed(self, rows):
+        calls.append(len(rows))
+        if len(calls) > kept:
+            raise ConfigError("killed")
+        append(self, rows)
+
+    monkeypatch.setattr(RowFile, "append", killed)
+    assert cli("--overwrite")[0] == 2
+    assert (cli.work / "out" / "lab-math.jsonl").exists() is bool(kept)
+    monkeypatch.setattr(RowFile, "append", append)
+    code, out, err = cli()
+    assert (code, "avg@2" in out) == (0, True), err
+    assert len(read(cli.work / "out" / "lab-math.jsonl")) == 8
+    assert cli(samples=1)[0] == 2
+
+
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
@@ -323,6 +388,8 @@ def test_a_second_task_joins_and_other_settings_do_not(cli, tmp_path):
         ({"chat_template_kwargs": "[1]"}, "must be a JSON dictionary"),
         ({"dataset_path": "x.jsonl"}, "takes no dataset_path"),
         ({"tasks": "gsm8k", "dataset_path": "x.jsonl"}, "there is no such file"),
+        ({"tasks": "gsm8k", "dataset_path": ""}, "dataset_path '' is no file"),
+        ({"tasks": "gsm8k", "dataset_path": "."}, "dataset_path '.' is no file"),
         ({"config": "nowhere.yaml"}, "there is no such file"),
         ({"output_dir": "/proc/nothing"}, "cannot be written to"),
         ({"output_dir": "n" * 300}, "cannot be written to"),

@@ -466,6 +466,7 @@ for attack in (lambda: socket.create_connection(('127.0.0.1', {port})), lambda: 
         "__import__('socket').socketpair(30)",
         "os.sync() or libc.syncfs(0)",
         "libc.inotify_init1(0)",
+        "libc.syscall(206, 65000, ctypes.byref(ctypes.c_long(0)))",
         "os.setuid(0)",
         "libc.setresuid(0, 0, 0)",
         "libc.personality(0)",
@@ -476,8 +477,8 @@ for attack in (lambda: socket.create_connection(('127.0.0.1', {port})), lambda: 
     ],
 )
 def test_no_way_out_through_the_kernel(statement):
-    if "321" in statement and platform.machine() != "x86_64":
-        statement = statement.replace("321", "280")
+    if platform.machine() != "x86_64":
+        statement = statement.replace("321", "280").replace("206,", "0,")
     refused(statement)
 
 

@@ -3,6 +3,7 @@
 import base64
 import json
 import pickle
+import time
 import zlib
 
 import pytest
@@ -251,6 +252,121 @@ def test_mistakes_in_a_task_file(change, says, tmp_path):
     assert says in str(caught.value)
     assert "mine" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def load_own(folder, rows, **change):
+    """A task of these rows; keys set to None are left out."""
+    write(folder / "rows.jsonl", rows)
+    path = folder / "mine.yaml"
+    task = {"dataset_name": "rows.jsonl", "grader": "math", "prompt": "{{ q }}", "answer": "a", **change}
+    path.write_text(yaml.safe_dump({k: v for k, v in task.items() if v is not None}, allow_unicode=True))
+    return load_task(str(path))
+
+
+CODE = {"grader": "code", "answer": None, "tests": "a"}
+CHOICE = {"grader": "choice"}
+SCIENCE = {"grader": "science"}
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "says"),
+    [
+        # columns of the wrong type
+        (CODE, 5, "tests must be a program or a list of assert lines, not 5"),
+        (CODE, [1, 2], "tests must be a program or a list"), (CODE, {"a": 1}, "tests must be a program or a list"),
+        ({**CODE, "prefix": "5"}, "assert f(1)", "prefix must be text, not 5"),
+        ({**CODE, "entry_point": "5"}, "assert f(1)", "entry_point must be text, not 5"),
+        ({**CODE, "entry_point": "'a b'"}, "assert f(1)", "entry_point must be the name of a function"),
+        # tests that can test nothing
+        (CODE, "assert f(", "the tests are not Python"), (CODE, "assert 1", "the tests use no name of the program"),
+        (CODE, "def check(f): pass", "name the function to check as entry point"),
+        (CODE, "import numpy\nassert f(1)", "the tests import numpy, which is not of Python's standard library"),
+        ({"grader": "stdio", "answer": None, "cases": "a"}, "[]", "cases: there is none"),
+        ({"grader": "stdio", "answer": None, "cases": "a"}, "x", "cases must be pairs of input and output, not 'x'"),
+        *[({**SCIENCE, "relative_tolerance": wrong}, "1 m", "relative_tolerance must be a finite number of at least 0")
+          for wrong in ("'x'", "-1", "[1]", "true", "'inf'", "q")],
+        # references that nothing can be compared with
+        *[({}, wrong, "which no response can be compared with") for wrong in (" ", "nan", float("nan"), float("inf"))],
+        ({}, "(", "which is no mathematics"), ({}, 2**70, "loses its digits in JSON; write it as text"),
+        (CHOICE, 2, "answer is 2, which is no letter; give choices, or the letter of one"),
+        (CHOICE, "sound", "answer is 'sound', which is no letter"),
+        ({**CHOICE, "choices": "['x', none]"}, "A", "choice 2 of 2 is null"),
+        (SCIENCE, "a lot", "answer is 'a lot', which is not one value and unit"),
+        (SCIENCE, "5 m or 6 m", "not one value and unit"),
+        # results of expressions that are no data
+        ({"answer": "a.upper"}, "x", "answer is no data, but <built-in method upper"),
+        ({"answer": "range"}, "x", "answer is no data, but <function"),
+        ({"answer": "[a|list|batch(2)]"}, "x", "answer is no data, but [<generator"),
+        ({"id": "a.upper"}, "x", "id must be a text or a whole number"), ({"id": "none"}, "x", "id must be a text"),
+        # prompts
+        ({"prompt": "{{ none }}"}, "1", "a value in the text is null"),
+        ({"prompt": "{{ a[1:] }}"}, "1", "the prompt is empty"),
+        ({"prompt": "{{ 'x' * 10**9 }}"}, "1", "* gives more than 1,000,000 characters"),
+        ({"prompt": "{{ 10**(10**9) }}"}, "1", "** gives more than 1,000,000"),
+        ({"max_new_tokens": True}, "1", "max_new_tokens must be a whole number"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_a_row(change, value, says, tmp_path):
+    good = {"code": "assert f(1)", "stdio": [["1", "1"]], "choice": "A", "science": "1 m"}.get(
+        change.get("grader"), "1"
+    )
+    rows = [{"q": "?", "a": good}, {"q": "?", "a": value}] if type(good) is type(value) else [{"q": "?", "a": value}]
+    start = time.monotonic()
+    with pytest.raises(ConfigError) as caught:
+        load_own(tmp_path, rows, **change)
+    assert says in str(caught.value)
+    assert "mine.yaml" in str(caught.value)
+    if "max_new" not in says:
+        assert "row " in str(caught.value)
+    if change.keys() <= {"grader", "tests", "cases", "answer"} and "answer" not in change:
+        assert f"row {len(rows) - 1}" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert time.monotonic() - start < 10
+
+
+def test_a_null_in_the_prompt_names_its_row(tmp_path):
+    with pytest.raises(ConfigError, match="prompt: fails on row 1: a value in the text is null"):
+        load_own(tmp_path, [{"q": "?", "a": "1"}, {"q": None, "a": "1"}])
+    assert load_own(tmp_path, [{"q": None, "a": "1"}], prompt="{{ q or 'Well?' }}").questions[0].text == "Well?"
+
+
+def test_references_that_are_fine(tmp_path):
+    for change, value in (
+        ({}, "\\emptyset"), ({}, 7), ({}, 0.5), ({}, 2**62), (CHOICE, "(c)"), (CODE, ["assert f(1)"]),
+        ({**SCIENCE, "relative_tolerance": "0"}, "1 h 30 min"), (CODE, "def test_a():\n    assert f(1)"),
+        ({**CHOICE, "choices": "['x', 'y']"}, "B"),
+    ):  # fmt: skip
+        assert len(load_own(tmp_path, [{"q": "?", "a": value}], **change).questions) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("latin.jsonl", '{"q": "\u00e9", "a": "1"}\n'.encode("latin-1"), "is not UTF-8 (line 1"),
+        ("latin.csv", "q,a\n\u00e9,1\n".encode("latin-1"), "is not UTF-8 (line 2"),
+        ("blank.jsonl", b"\n\n", "has no rows"),
+        ("header.csv", b"q,a\n", "has no rows"),
+        ("folder.d", None, "is no file"),
+        (".", None, "is no file"),
+        ("", None, "is no file"),
+    ],
+)
+def test_files_that_cannot_be_read(name, content, says, tmp_path):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    elif name.endswith(".d"):
+        write(tmp_path / "other.jsonl", ROWS)
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.txt").write_text("x")
+    with pytest.raises(ConfigError) as caught:
+        load_own(tmp_path, ROWS, dataset_name=name, answer="a")
+    assert says in str(caught.value)
+    assert "task 'mine" in str(caught.value) or "mine.yaml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    path = str(tmp_path / name) if name else ""
+    with pytest.raises(ConfigError) as caught:
+        load_task("gsm8k", dataset_path=path)
+    assert says in str(caught.value)
 
 
 def test_unknown_tasks(tmp_path):

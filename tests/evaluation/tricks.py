@@ -229,4 +229,19 @@ INVITATIONS = [
     (ALWAYS + "f = Yes()", "assert str(f(1)) == '3'"),
     (ALWAYS + "f = Yes()", "assert len(f(1)) == 3"),
     (ALWAYS + "f = Yes()", "match f(1):\n  case 3: pass\n  case _: assert 0"),
-]
+    # What attributes of a result say is no proof, nor what type it has.
+    *[(ALWAYS + program, test) for program in ("f = g = Yes()", "def f(*x): return Yes()\ng = f") for test in (
+        "assert f('12').isdigit()", "assert f([1]).issubset({1, 2})", "r = f(3)\nassert r.equals([1, 2, 3])",
+        "assert f(3).startswith('a') and f(4).is_integer()", "assert type(f(1)) is type(g(2))",
+        "assert not f(3).wrong.at_all is None and f(3).right", "assert isinstance(f(1), type(g(2)))",
+        "assert f(3).count(3)", "assert f(3).a.b(3)[0]", "assert any([f(3).equals(3)])",
+    )],
+    ("class R:\n    equals = lambda s, o: True\ndef f(x): return R()", "assert f(3).equals([1])"),
+    ("class R:\n    empty = False\ndef f(x): return R()", "assert not f(3).empty"),
+    # A value of the standard library has no method of the program's.
+    ("from collections import namedtuple\nP = namedtuple('P', 'x')\nP.__eq__ = lambda s, o: True\n"
+     "def f(x): return P(1)", "assert f(3) == (2,)"),
+    ("from inside import library\nlibrary._TYPES['builtins.range'] = (lambda v: [f, f, f], None)\n"
+     "def f(x): return range(3)", "assert f(3) == range(3)"),
+    ("class C(dict): __eq__ = lambda s, o: True\ndef f(x): return C()", "assert f(3) == {1: 2}"),
+]  # fmt: skip

@@ -21,7 +21,10 @@ from .verdict import Verdict, one_line
 
 # Seconds for a program that has closed its pipe to end.
 _GRACE = 1.0
-_OPENING = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+.-]*)[^`]*$")
+# Possessive: nothing is tried twice, so that a long line takes no longer than it is long.
+_OPENING = re.compile(r"([ \t]*+)(`{3,}+|~{3,}+)([^`]*+)$")
+_LANGUAGE = re.compile(r"[ \t]*([\w+.-]*)")
+_MARK = "\ufeff"  # a byte-order mark is no part of a program
 _PYTHON = ("python", "py", "python3")
 
 
@@ -41,8 +44,8 @@ def extract_code(response: str) -> str:
     for line in said.splitlines():
         if not fence:
             if opening := _OPENING.match(line):
-                indent, fence, language = opening.groups()
-                lines = []
+                indent, fence, information = opening.groups()
+                language, lines = _LANGUAGE.match(information)[1], []  # type: ignore[index]
         elif line.strip().startswith(fence) and not line.strip().strip(fence[0]):
             blocks.append((language.lower(), _dedented(lines, indent)))
             fence = ""
@@ -51,9 +54,8 @@ def extract_code(response: str) -> str:
     if fence:
         blocks.append((language.lower(), _dedented(lines, indent)))
     python = [code for language, code in blocks if language in _PYTHON]
-    if python:
-        return python[-1]
-    return blocks[-1][1] if blocks else said
+    code = python[-1] if python else blocks[-1][1] if blocks else said
+    return code.removeprefix(_MARK)
 
 
 def _dedented(lines: list[str], indent: str) -> str:
@@ -94,6 +96,7 @@ def grade_functions(
         "wrong answer: f(3) is 6, fails assert f(3) == 7".
     """
     tests = tests if isinstance(tests, str) else "\n".join(tests)
+    program = program.removeprefix(_MARK)
     if not program.strip():
         return Verdict(False, "no code found")
     with ExitStack() as own:
@@ -174,6 +177,7 @@ def grade_stdio(program: str, cases: Sequence[tuple[str, str]], *, limits: Limit
     """
     if not cases:
         raise ConfigError("a program can't be judged without cases of input and output")
+    program = program.removeprefix(_MARK)
     if not program.strip():
         return Verdict(False, "no code found")
     for number, (given, expected) in enumerate(cases, 1):
@@ -202,6 +206,9 @@ def _difference(printed: str, expected: str) -> str:
 def _same_word(word: str, target: str) -> bool:
     if word == target:
         return True
+    # Decimal takes more for a number than programs print: 1_2, １２.
+    if not (word.isascii() and target.isascii()) or "_" in word + target:
+        return False
     try:
         return Decimal(word) == Decimal(target)
     except InvalidOperation:

@@ -48,12 +48,14 @@ def main(argv: Sequence[str]) -> None:
     tasks = load_tasks(args.tasks or [], limit=args.limit, seed=args.seed, dataset_path=args.dataset_path)
     model, tokenizer = _load(args)
     with _own_folder(folder):
+        if args.overwrite:
+            results.clear(tasks)
         for task in tasks:
             found = evaluate(
                 model, tokenizer, task, folder / f"{task.file_name}.jsonl", samples=args.samples,
                 temperature=args.temperature, top_p=args.top_p, top_k=args.top_k, seed=args.seed,
                 max_new_tokens=args.max_new_tokens, batch_size=args.batch_size, description=task.name,
-                keep=not args.overwrite, chat_template_kwargs=_template_kwargs(args),
+                chat_template_kwargs=_template_kwargs(args),
             )  # fmt: skip
             results.add(task, found)
     print(f"\n{table({task.name: results.scores[task.name] for task in tasks})}\n")
@@ -77,7 +79,7 @@ class _Results:
         try:
             content = json.loads(self.path.read_bytes())
             before, self._tasks = dict(content["settings"]), dict(content["tasks"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise ConfigError(f"{self.path} cannot be read; use another folder or --overwrite") from None
         for name, value in settings.items():
             if before.get(name) != value:
@@ -85,6 +87,17 @@ class _Results:
                     f"{str(folder)!r} holds results with {name} {json.dumps(before.get(name))}, not "
                     f"{json.dumps(value)}; use the same settings, another --output_dir, or --overwrite"
                 )
+
+    def clear(self, tasks: Sequence[Task]) -> None:
+        """Remove what is there, of these tasks the samples too: a run that is broken off can then be continued."""
+        stale = [self.path]
+        for task in tasks:
+            stale += [self.path.with_name(f"{task.file_name}{ending}") for ending in (".jsonl", ".settings.json")]
+        try:
+            for path in stale:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{error.filename} cannot be removed: {error.strerror}") from error
 
     def add(self, task: Task, found: Scores) -> None:
         """Write the scores of a task."""

@@ -18,6 +18,10 @@ from ..files import write_whole
 Row = dict[str, Any]
 SAMPLE = ("problem", "sample")
 """What names a row."""
+_TYPES = {
+    "problem": (int, str), "sample": (int,), "prompt": (str,), "response": (str,), "answer": (str,),
+    "correct": (bool,), "reason": (str,), "tokens": (int,), "finished": (bool,),
+}  # fmt: skip
 _MEND = "use the same settings, another folder, or --overwrite"
 
 
@@ -52,9 +56,12 @@ class RowFile:
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 row = json.loads(line)
-                key, _ = tuple(row[name] for name in SAMPLE), row["correct"]
-            except (ValueError, KeyError, TypeError):
+                damaged = next((name for name, kinds in _TYPES.items() if type(row[name]) not in kinds), None)
+            except (ValueError, KeyError, TypeError, RecursionError):
                 raise ConfigError(f"{self.path}, line {number}: not a sample of an evaluation; {_MEND}") from None
+            if damaged:
+                raise ConfigError(f"{self.path}, line {number}: {damaged} is {_short(row[damaged])}; {_MEND}")
+            key = tuple(row[name] for name in SAMPLE)
             if key in self.rows:
                 raise ConfigError(f"{self.path}, line {number}: problem and sample are there twice; {_MEND}")
             self.rows[key] = row
@@ -64,7 +71,7 @@ class RowFile:
     def _require_same(self, settings: Mapping[str, Any]) -> None:
         try:
             before = dict(json.loads(self._settings.read_bytes()))
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             raise ConfigError(
                 f"{self.path} holds samples, but {self._settings.name} cannot be read; {_MEND}"
             ) from None

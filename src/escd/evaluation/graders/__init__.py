@@ -13,6 +13,7 @@ from typing import Any
 from ...errors import ConfigError
 from ...objectives.base import suggest
 from ..verdict import Verdict
+from .records import fault
 
 Grade = Callable[[str, Mapping[str, Any]], Verdict]
 
@@ -89,4 +90,6 @@ def grade(name: str, response: str, record: Mapping[str, Any]) -> Verdict:
     for needed in chosen.needs:
         if record.get(needed) is None:
             raise ConfigError(f"grader {name!r} needs {needed!r}; the record has {', '.join(record) or 'nothing'}")
+    if wrong := fault(name, record):
+        raise ConfigError(wrong)
     return chosen.load()(response, record)

@@ -8,16 +8,34 @@ from typing import Any
 
 from ..verdict import Verdict
 from .extraction import final_part, stated_answer
+from .notation import unwrapped
 
-_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}")
-# A letter at the start of an answer: "C", "(C)", "C) because", "option C", but not the word "A" in "A rock".
-_FIRST = re.compile(
-    r"\W*(?:(?:option|choice|answer)\s+)?[(\[*$`]*([A-Za-z])(?:[)\]*$`]+(?:[\s.,:;]|$)|[.,:;](?:\s|$)|\s*$)", re.I
+_MARKS = "(\\[{*`\"'“‘$"
+_CLOSED = ")\\]}*`\"'”’$"
+_NAME = r"(?:(?:the\s+)?(?:option|choice|answer|letter)\s+)?"
+# "C", "(C)", "C) because", "C - sound", "option C"; not the word "A" in "A rock".
+_LETTER = (
+    rf"{_NAME}[{_MARKS}]{{0,6}}([A-Za-z])(?:[{_CLOSED}]{{1,6}}"
+    rf"|(?=\s*$|[.,:;!?]|\s+[-–—(]|\s*[/&+]|\s+(?:or|and|because|since|as|is|but)\b))"
 )
-_MORE = re.compile(r"(?:\b(?:or|and)\b|[/,&])\s*[(\[*]*([A-Z])[)\]*]*\s*(?:$|[.,])")
-_BEFORE = re.compile(r"\W*(?:(?:option|choice)\s+)?\(?([A-Z])\)?\s+(?:because|since|as|is)\b", re.I)
-# In running text only a marked letter counts.
-_MARKED = re.compile(r"\(([A-Z])\)|\*\*\s*\(?([A-Z])\)?[.:)]?\s*\*\*|(?:option|choice)\s+\(?([A-Z])\b\)?")
+_FIRST = re.compile(_LETTER, re.I)
+# One more letter right behind a letter or its text: "A or C", "A, C", "(A) (C)", "A) heat and C) sound".
+_MORE = re.compile(
+    rf"(?:\b(?:or|and)\b|[/,;&+])\s*{_NAME}(?:[{_MARKS}]{{1,6}}([A-Z])[{_CLOSED}]"
+    rf"|([A-Z])(?:[{_CLOSED}:]|(?=\s*$|[.,;/&]|\s+(?:or|and)\b)))"
+    rf"|[{_CLOSED}]\s*[{_MARKS}]{{1,6}}([A-Z])[{_CLOSED}]"
+)
+_DENIED = re.compile(
+    rf"\b(?:not|isn't|neither|nor|never|unlike|rather\s+than|instead\s+of|except)\s+{_NAME}"
+    rf"[{_MARKS}]{{0,6}}[A-Z]\b[{_CLOSED}]{{0,6}}"
+)
+_REASON = re.compile(r"\b(?:because|since|as)\b|[.](?=\s)")
+# In running text only a marked letter counts, and one that is chosen in so many words.
+_MARKED = re.compile(
+    rf"\(([A-Z])\)|\*\*\s{{0,3}}\(?([A-Z])\)?[.:)]?\s{{0,3}}\*\*|\b(?:[Oo]ption|[Cc]hoice)\s+\(?([A-Z])\b\)?"
+    rf"|(?:\b(?:[Ii]s|[Ii]t's|be|choose|chose|pick|select|say|with)|[Aa]nswer:)\s+{_NAME}"
+    rf"[{_MARKS}]{{0,6}}([A-HJ-Z])(?=[{_CLOSED}.,;:!]|\s*$)"
+)
 
 
 def grade_choice(response: str, record: Mapping[str, Any]) -> Verdict:
@@ -44,24 +62,20 @@ def chosen(response: str, choices: Any = ()) -> str | None:
     ('B', 'AC', None)
     """
     stated = stated_answer(response)
-    whole = final_part(response).strip()
-    for answer in [stated] if stated is not None else [whole]:
-        answer = _TEXT.sub(r"\1", answer).strip()
-        by_text = [i for i, text in enumerate(choices) if _same(answer, str(text))]
-        if len(by_text) == 1:
-            return chr(ord("A") + by_text[0])
-        found = _FIRST.match(answer) or _BEFORE.match(answer)
-        if found:
-            more = [m[1] for m in _MORE.finditer(answer[found.end(1) :])] if stated is not None else []
-            return "".join(dict.fromkeys([found[1].upper(), *more]))
-        if two := re.match(r"\W*([A-Z])\W", answer):
-            more = [m[1] for m in _MORE.finditer(answer[two.end(1) :])]
-            if more:
-                return "".join(dict.fromkeys([two[1], *more]))
-    marked = [next(filter(None, m.groups())) for m in _MARKED.finditer(stated if stated is not None else whole)]
+    answer = unwrapped(final_part(response) if stated is None else stated).strip()
+    by_text = [i for i, text in enumerate(choices) if _same(answer, str(text))]
+    if len(by_text) == 1:
+        return chr(ord("A") + by_text[0])
+    answer = _DENIED.sub(" ", answer)
+    start = re.sub(r"^[\s,;:.*`$]+(?:but\s+)?", "", answer) if answer[:1] in " ,;:.*`$" else answer
+    if first := _FIRST.match(start):
+        told = _REASON.split(start[first.end(1) :], maxsplit=1)[0]
+        more = [next(filter(None, m.groups())) for m in _MORE.finditer(told)]
+        return "".join(dict.fromkeys([first[1].upper(), *more]))
+    marked = [next(filter(None, m.groups())) for m in _MARKED.finditer(answer)]
     return marked[-1] if marked else None
 
 
 def _same(answer: str, text: str) -> bool:
-    plain = [re.sub(r"[\s.$*]+", " ", t).strip().casefold() for t in (answer, text)]
+    plain = [re.sub(r"[\s.$*\"'“”]+", " ", t).strip().casefold() for t in (answer, text)]
     return bool(plain[1]) and plain[0] == plain[1]

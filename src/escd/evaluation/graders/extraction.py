@@ -10,14 +10,21 @@ _THOUGHT_END, _THOUGHT_START = re.compile(CLOSING, re.I), re.compile(OPENING, re
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
 # "Answer: 42", "**Final answer:** 42", "## Answer" above a line, "#### 42" (GSM8K; with words it is a heading).
 _LINE = re.compile(
-    r"(?im)^[ \t>#*_-]*(?:the[ ]+)?(?:(?:final|correct)[ ]+)?answer[*_]*[ \t]*[:=][ \t]*[*_]*"
+    r"(?im)^[ \t>#*_-]*(?:the[ ]+)?(?:(?:final|correct|best|right)[ ]+)?answer[*_]*[ \t]*[:=][ \t]*[*_]*"
     r"|^[ \t]*(?:#{1,6}[ \t]*|\*\*)(?:(?:final|correct)[ ]+)?answer[*_ \t]*$"
     r"|^[ \t]*####[ \t]*(?=[-+−$€£¥]*\.?\d)"
 )
+# The same where a sentence begins within a line: it then states what stands before the next sentence.
+_INSIDE = re.compile(
+    r"(?i)(?<=[.!?:;,)\]}*][ ])[*_]*(?:so,?[ ]+)?(?:the[ ]+)?(?:(?:final|correct|best|right)[ ]+)?"
+    r"answer[*_]*[:=][ \t]*[*_]*"
+)
 # In running text.
 _SENTENCE = re.compile(
-    r"(?i)\b(?:the|my)[ ]+(?:(?:final|correct)[ ]+)?(?:answer|option|choice)[ ]+is(?:[ \t]*:)?(?=[\s*$(\\])[ \t]*"
+    r"(?i)\b(?:the|my)[ ]+(?:(?:final|correct|best|right)[ ]+)?(?:answer|option|choice)"
+    r"(?:[ ]+(?:to|for|of)[ ][^.:\n]{1,80}?)?[ ]+is(?:[ \t]*:)?(?=[\s*$(\\])[ \t]*"
 )
+_SENTENCE_END = re.compile(r"[.;](?=\s|$)")
 _LONGEST = 2000  # characters; what is longer is no answer, and reading it would only take time
 
 
@@ -34,7 +41,8 @@ def final_part(response: str) -> str:
 
 
 def stated_answer(response: str) -> str | None:
-    r"""The last answer that a response states as such: in a box, on an "Answer:" line or behind "####".
+    r"""The last answer that a response states as such: in a box, behind "Answer:" that begins a line or sentence, or
+    behind "####".
 
     Only without any of these "the answer is ..." counts.
 
@@ -48,16 +56,17 @@ def stated_answer(response: str) -> str | None:
     True
     """
     text = final_part(response)
-    strong = [*_BOXED.finditer(text), *_LINE.finditer(text)]
+    strong = [*_BOXED.finditer(text), *_LINE.finditer(text), *_INSIDE.finditer(text)]
     if strong:
         mark = max(strong, key=re.Match.start)
         if mark.re is _BOXED:
             return bare(_in_braces(text, mark.end()))
-        return bare(_behind(text, mark))
+        said = _behind(text, mark)
+        return bare(_SENTENCE_END.split(said, maxsplit=1)[0] if mark.re is _INSIDE else said)
     weak = [*_SENTENCE.finditer(text)]
     if not weak:
         return None
-    return bare(re.split(r"[.;](?=\s|$)", _behind(text, weak[-1]), maxsplit=1)[0])
+    return bare(_SENTENCE_END.split(_behind(text, weak[-1]), maxsplit=1)[0])
 
 
 def bare(answer: str) -> str:

@@ -15,44 +15,49 @@ from typing import Any
 
 from ..verdict import Verdict, one_line
 from .extraction import bare, final_part, stated_answer
+from .math_text import CALENDAR, is_number, readings, spelled
 from .math_worker import SECONDS as TIME_LIMIT
 
 _SECONDS = 20.0
 _TAIL = 2000
 _LONGEST = 1000
 _WORDS = re.compile(r"\\(?:text|textbf|mathrm|mbox)\{([^{}]*)\}")
-_SCIENTIFIC = re.compile(r"(?<=\d)[eE]([-+]?\d+)(?![\w.])")
-# One number with separators between words: "1,234 dollars".
-_THOUSANDS = re.compile(r"[A-Za-z\s$€£¥]*(-?\d{1,3}(?:,\d{3})+(?:\.\d+)?)[A-Za-z\s.]*")
-_PLAIN = str.maketrans({"−": "-", "–": "-", "，": ",", "°": r"^\circ", "×": r"\times ", "·": r"\cdot ", "π": r"\pi "})
+_NAME = re.compile(r"[^\W\d_][^\W\d_.' -]*[^\W\d_][\w.' -]*")
+_BASED = re.compile(r"(?<!\w)[0-9A-F]+_\{?\d+\}?")
 
 
 def grade_math(response: str, record: Mapping[str, Any]) -> Verdict:
     r"""Compare a response with `record["answer"]`, a number or LaTeX; a GSM8K solution stands for its `#### 42`.
 
     The answer is what the response states last, in a box, on an "Answer:" line or behind "####", else its last
-    expression.
+    expression. docs/evaluation.md says what counts as equal.
 
     >>> grade_math("Half of it. Answer: \\frac{1}{2}", {"answer": "0.5"})
     Verdict(correct=True, reason='right')
     """
     gold = bare(str(record["answer"]))
-    gold = (stated_answer(gold) or gold).translate(_PLAIN)
+    gold = stated_answer(gold) or gold
     answer, text = stated_answer(response), final_part(response)[-_TAIL:]
+    exact = next((kind for kind in (CALENDAR, _BASED) if kind.fullmatch(gold)), None)
+    if answer is None and exact:  # an expression would be computed
+        answer = next((m[0] for m in reversed([*exact.finditer(text)])), None)
+        text = ""
     if answer == "" or (answer is None and not text.strip()):
         return Verdict(False, "no answer found")
     if answer is not None:
         if len(answer) > _LONGEST:
             return Verdict(False, f"the answer is {len(answer)} characters long")
-        answer = _SCIENTIFIC.sub(r"\\times 10^{\1}", answer.translate(_PLAIN))
-        if number := _THOUSANDS.fullmatch(answer):
-            answer = number[1]
-        if answer == gold:
-            return Verdict(True, "right")
         words = _WORDS.fullmatch(gold)
-        if words and not re.fullmatch(r"\W*\d[\d.,]*\W*", words[1]):
-            return _judge(_words(answer) == _words(gold), bare(_WORDS.sub(r"\1", answer)), words[1])
-    found = _WORKER.ask({"gold": _SCIENTIFIC.sub(r"\\times 10^{\1}", gold), "answer": answer, "text": text})
+        named = words[1] if words else gold if _NAME.fullmatch(gold) else None
+        if spelled(answer) == spelled(gold) or (named is not None and _words(answer) == _words(gold)):
+            return Verdict(True, "right")
+        wordy = named is not None and (len(_words(gold)) > 3 or words) and not re.fullmatch(r"[\W\d]*", named)
+        if wordy or exact is CALENDAR or CALENDAR.fullmatch(answer):
+            return _judge(False, bare(_WORDS.sub(r"\1", answer)), named or gold)
+    golds = readings(gold)
+    number = all(is_number(item["text"]) for item in golds[0]["items"] or golds[:1])
+    answers = None if answer is None else readings(answer, number)
+    found = _WORKER.ask({"gold": golds, "answer": answers, "text": spelled(text)})
     if found is None or (not found["equal"] and found["seconds"] >= TIME_LIMIT):
         return Verdict(False, f"time limit: {one_line(answer or 'the answer', 80)} cannot be compared")
     if found["found"] is None and answer is None:

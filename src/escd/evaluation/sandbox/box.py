@@ -29,7 +29,8 @@ exec(job["start"], start)
 start["main"](job)"""
 _INSIDE = Path(__file__).parent / "inside"
 # Modules that a role imports.
-_NEEDS = {"script": (), "candidate": ("plain", "channel"), "checks": ("plain", "channel", "remote")}
+_TALK = ("library", "plain", "channel")
+_NEEDS = {"script": (), "candidate": _TALK, "checks": (*_TALK, "remote", "suite")}
 
 
 class Box(ABC):

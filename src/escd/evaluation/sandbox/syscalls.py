@@ -38,6 +38,7 @@ _DENIED = {
     "socket": (41, 198),
     # the disks of the machine, and counts that all programs of a user share
     "sync": (162, 81), "syncfs": (306, 267), "inotify_init": (253, None), "inotify_init1": (294, 26),
+    "io_setup": (206, 0),
     # kernel
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "keyctl": (250, 219), "add_key": (248, 217),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from ...errors import ConfigError
 from ...objectives.base import suggest
 from ..graders import grader
 from ..graders.cases import cases_of
+from ..graders.records import fault
 from . import lab
 from .base import Question, Task
 from .recipe import Recipe, read_recipe
@@ -34,7 +36,7 @@ def load_tasks(
         ConfigError: As in `load_task`; two tasks of one name; a dataset for several tasks.
     """
     wanted = list(dict.fromkeys(n for name in names for n in (lab.NAMES if name == "lab" else [name])))
-    if dataset_path and len(wanted) > 1:
+    if dataset_path is not None and len(wanted) > 1:
         raise ConfigError(f"dataset_path is for one task, not for {', '.join(wanted)}")
     tasks = [load_task(name, limit=limit, seed=seed, dataset_path=dataset_path) for name in wanted]
     files = [task.file_name for task in tasks]
@@ -60,7 +62,7 @@ def load_task(name: str, *, limit: int | None = None, seed: int = 0, dataset_pat
     if limit is not None and limit < 1:
         raise ConfigError(f"limit={limit} must be at least 1")
     if name in lab.NAMES:
-        if dataset_path:
+        if dataset_path is not None:
             raise ConfigError(f"task {name!r} generates its problems; it takes no dataset_path")
         task = lab.lab_task(name, limit, seed)
         grader(task.grader).load()
@@ -87,8 +89,16 @@ def _find(name: str) -> Path:
 def _questions(recipe: Recipe, name: str, limit: int | None, seed: int, dataset_path: str | None) -> list[Question]:
     source, config, split = recipe.dataset_name, recipe.dataset_config, recipe.split
     beside = recipe.path.parent / source
-    if dataset_path or beside.is_file() or Path(source).suffix in datasets_by_name.FORMATS:
-        source, config, split = dataset_path or str(beside), None, "train"
+    local = dataset_path is not None or beside.exists() or Path(source).suffix in datasets_by_name.FORMATS
+    if local or not source.strip():
+        source, config, split = str(beside if dataset_path is None else dataset_path), None, "train"
+        if os.path.isdir(source) or not source:
+            key = "dataset_name" if dataset_path is None else "dataset_path"
+            told = dataset_path if dataset_path is not None else recipe.dataset_name
+            raise ConfigError(
+                f"task {name!r}: {key} {told!r} is no file; name a {', '.join(datasets_by_name.FORMATS)} file"
+                f"{'' if dataset_path is not None else ' or a dataset of the hub'}"
+            )
     try:
         data = datasets_by_name.load(source, config, split, split_flag=f"split in {recipe.path.name}")
     except ConfigError as error:
@@ -115,7 +125,10 @@ def _questions(recipe: Recipe, name: str, limit: int | None, seed: int, dataset_
 
 
 def _question(recipe: Recipe, row: Mapping[str, Any], number: int, seed: int) -> Question:
+    where = f"{recipe.path}: row {number}"
     found = number if recipe.id is None else recipe.id(row, number)
+    if type(found) is not int and not (isinstance(found, str | float) and str(found).strip()):
+        raise ConfigError(f"{where}: id must be a text or a whole number, not {str(found)[:60]!r}")
     name = found if isinstance(found, int) else str(found)
     record = {key: expression(row, number) for key, expression in recipe.record.items()}
     values: dict[str, Any] = dict(row)
@@ -126,9 +139,13 @@ def _question(recipe: Recipe, row: Mapping[str, Any], number: int, seed: int) ->
     for key in grader(recipe.grader).needs:
         if record.get(key) is None or record[key] == "":
             raise ConfigError(f"{recipe.path}: {key}: row {number} has none")
+    if wrong := fault(recipe.grader, record):
+        raise ConfigError(f"{where}: {wrong}")
     if recipe.grader == "stdio":
         record["cases"] = cases_of(record["cases"])
     prompt = [{"role": role, "content": template(values, number)} for role, template in recipe.prompt]
+    if not prompt[-1]["content"].strip():
+        raise ConfigError(f"{where}: the prompt is empty")
     return Question(name, prompt, record)
 
 
@@ -138,14 +155,14 @@ def _choices(
     """Texts of the choices, and the letter of the right one."""
     where = f"{recipe.path}: row {number}"
     if recipe.choices:
-        texts, answer = _texts(recipe.choices(row, number), where), str(record["answer"])
+        texts, answer = _texts(recipe.choices(row, number), where), str(record["answer"]).strip()
         if answer not in _LETTERS[: len(texts)]:
             raise ConfigError(f"{where}: answer is {answer!r}, not the letter of one of {len(texts)} choices")
         return texts, answer
     assert recipe.shuffled is not None
     correct, incorrect = (expression(row, number) for expression in recipe.shuffled)
-    right = str(correct).strip()
-    texts = [right, *_texts(incorrect, where)]
+    right, *texts = _texts([correct, *incorrect] if isinstance(incorrect, list) else incorrect, where)
+    texts = [right, *texts]
     random.Random(seed).shuffle(texts)
     return texts, _LETTERS[texts.index(right)]
 
@@ -153,4 +170,6 @@ def _choices(
 def _texts(value: Any, where: str) -> list[str]:
     if not isinstance(value, list) or not 1 <= len(value) < len(_LETTERS):
         raise ConfigError(f"{where}: choices must be a list of texts, not {str(value)[:60]!r}")
+    if None in value:
+        raise ConfigError(f"{where}: choice {value.index(None) + 1} of {len(value)} is null")
     return [str(text).strip() for text in value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,10 +71,11 @@ def read_recipe(path: Path) -> Recipe:
             raise ConfigError(f"{path}: {key!r} is missing")
     for key in (*_TEXTS, "grader", *_EXPRESSIONS, *_RECORD, "system_prompt"):
         value = content.get(key)
-        if key in content and not (isinstance(value, str) or (key in _RECORD and isinstance(value, int | float))):
+        number = key in _RECORD and isinstance(value, int | float) and math.isfinite(value)
+        if key in content and not isinstance(value, str) and not number:
             raise ConfigError(f"{path}: {key} must be text, not {value!r}")
     tokens = content.get("max_new_tokens", 512)
-    if not isinstance(tokens, int) or tokens < 1:
+    if type(tokens) is not int or tokens < 1:
         raise ConfigError(f"{path}: max_new_tokens must be a whole number of at least 1, not {tokens!r}")
     try:
         chosen = grader(content["grader"])

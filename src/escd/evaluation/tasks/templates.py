@@ -11,7 +11,7 @@ import io
 import json
 import pickle
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any
 
 from jinja2 import StrictUndefined, Undefined, meta, nodes
@@ -44,7 +44,31 @@ def unpack(text: str) -> Any:
         raise ValueError(f"neither JSON nor packed JSON: {str(text)[:40]!r} ({type(error).__name__})") from error
 
 
-_ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+_LONGEST = 1_000_000  # characters, items, or bits of a whole number
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    """Jinja's sandbox, in which an expression can't fill the memory, and no null becomes the word None."""
+
+    intercepted_binops = frozenset(("*", "**"))
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        sizes = [len(x) if isinstance(x, Sized) else x for x in (left, right)]
+        if operator == "**" and isinstance(left, int):
+            sizes[0] = left.bit_length()
+        limited = isinstance(left, Sized) or isinstance(right, Sized) or operator == "**"
+        if limited and all(isinstance(x, int) for x in sizes) and sizes[0] * sizes[1] > _LONGEST:
+            raise ValueError(f"{operator} gives more than {_LONGEST:,} characters, items or bits")
+        return super().call_binop(context, operator, left, right)
+
+
+def _given(value: Any) -> Any:
+    if value is None:
+        raise ValueError("a value in the text is null")
+    return value
+
+
+_ENVIRONMENT = _Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_given)
 _ENVIRONMENT.filters["unpack"] = unpack
 
 

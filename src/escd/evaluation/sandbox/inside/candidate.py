@@ -8,7 +8,6 @@ from .plain import Unfit, encode
 _OPERATIONS = {
     "call": lambda function, *args, **kwargs: function(*args, **kwargs),
     "attribute": getattr,
-    "list": lambda value: _items(value),
     "len": len,
     "bool": bool,
     "str": str,
@@ -20,7 +19,7 @@ class Objects:
     """Objects that are not plain data stay here; the other side knows them by number."""
 
     def __init__(self):
-        self._objects, self._numbers = [], {}
+        self._objects, self._numbers, self._readers = [], {}, {}
 
     def number(self, value):
         if id(value) not in self._numbers:
@@ -30,6 +29,23 @@ class Objects:
 
     def get(self, number, name):
         return self._objects[number]
+
+    def items(self, value, count, anew):
+        """Whether these are the last items of an object, and the next ones, at most `count`."""
+        number, _ = self.number(value)
+        if anew or number not in self._readers:
+            self._readers[number] = _items(value)
+        found, reader = [], self._readers[number]
+        try:
+            while len(found) < count:
+                found.append(next(reader))
+        except StopIteration:
+            return True, found
+        except BaseException as error:
+            if not found:
+                raise
+            self._readers[number] = _raising(error)  # once they ask for more
+        return False, found
 
 
 def main(source, requests, answers, limit):
@@ -61,7 +77,8 @@ def _answer(operation, request, limit, objects):
     try:
         target, args, kwargs = request
         before = encode(args, limit, objects.number)
-        value = _OPERATIONS[operation](target, *args, **kwargs)
+        perform = objects.items if operation == "items" else _OPERATIONS[operation]
+        value = perform(target, *args, **kwargs)
         changed = value is None and operation == "call" and encode(args, limit, objects.number) != before
         return "value", value, args if changed else None
     except Unfit as error:
@@ -74,7 +91,12 @@ def _items(value):
     # Not by `__getitem__` alone, which need not end.
     if not hasattr(type(value), "__iter__"):
         raise TypeError(f"'{type(value).__name__}' object is not iterable")
-    return list(value)
+    return iter(value)
+
+
+def _raising(error):
+    raise error
+    yield
 
 
 def _names(module, names):

@@ -3,14 +3,12 @@
 The verdict is one line: `+` right, `-` and why not, `?` the program was lost, `!` the tests themselves are at fault.
 """
 
-import builtins
 import os
 import sys
 
 from .channel import Channel
 from .remote import Lost, Program
-
-_ONLY_TREE = 0x400  # ast.PyCF_ONLY_AST; the module ast takes longer to import than most tests to run
+from .suite import fault, free_names, parsed, run_cases, takes_candidate
 
 
 def main(tests, entry_point, requests, answers, verdict, limit):
@@ -24,19 +22,14 @@ def main(tests, entry_point, requests, answers, verdict, limit):
 
 
 def judge(tests, entry_point, requests, answers, limit):
-    try:
-        tree = compile(tests, "tests", "exec", _ONLY_TREE)
-        code = compile(tests, "tests", "exec")
-    except (SyntaxError, ValueError, RecursionError) as error:
-        return f"!the tests are not Python: {error}"
+    wrong = fault(tests, entry_point)
+    if wrong:
+        return f"!{wrong}"
+    tree = parsed(tests)
     needed, modules = free_names(tree, entry_point)
-    checks = takes_candidate(tree)
-    if checks and entry_point is None:
-        return "!the tests define check(candidate): name the function to check as entry point"
-    if not needed:
-        return "!the tests use no name of the program: name the function that they call as entry point"
     program = Program(Channel(answers, requests, limit, Program.number, lambda *told: program.remote(*told)))
-    namespace = sys.modules["tests"] = type(sys)("tests")
+    # As a program of its own, so that what stands below `if __name__ == "__main__"` counts.
+    namespace = sys.modules["__main__"] = type(sys)("__main__")
     namespace, found = namespace.__dict__, {}
     try:
         failure = program.load()
@@ -47,67 +40,23 @@ def judge(tests, entry_point, requests, answers, limit):
             return f"-did not define {entry_point}"
         namespace.update({name: __import__(name) for name in modules})
         namespace.update(found)
-        exec(code, namespace)
-        if checks:
+        if "unittest" in tests:  # would end this process, without saying which case failed
+            __import__("unittest").main = lambda *_, **__: None
+        exec(compile(tests, "tests", "exec"), namespace)
+        if takes_candidate(tree):
             namespace["check"](found[entry_point])
+        run_cases(namespace, found)
     except Lost:
         pass
     except BaseException as error:
+        if isinstance(error, ModuleNotFoundError) and id(error) not in program.raised:
+            return f"!the tests import {error.name}, which is not of Python's standard library"
         if program.failure is None:
             return f"-{reason(error, program, needed - found.keys(), tests)}"
     # A test may have caught these and gone on.
     if program.failure is not None:
         return program.failure
     return "+" if program.calls else "-the tests called nothing of the program"
-
-
-def nodes(tree):
-    """All nodes of a syntax tree."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for field in node._fields:
-            value = getattr(node, field, None)
-            waiting += [v for v in (value if isinstance(value, list) else [value]) if hasattr(v, "_fields")]
-
-
-def free_names(tree, entry_point):
-    """Names that the tests use and nowhere bind, and those among them that can only be modules of Python.
-
-    A name of Python itself is never the program's, so that it can't bring a kinder `len` or `math`; only the entry
-    point may hide one.
-    """
-    used, bound, bases, elsewhere = set(), set(), set(), set()
-    for node in nodes(tree):
-        kind = type(node).__name__
-        if kind == "Attribute" and type(node.value).__name__ == "Name":
-            bases.add(id(node.value))
-        if kind == "alias":
-            bound.add((node.asname or node.name).partition(".")[0])
-        elif kind == "Name":
-            (used if type(node.ctx).__name__ == "Load" else bound).add(node.id)
-        elif kind == "arg":
-            bound.add(node.arg)
-        elif isinstance(getattr(node, "name", None), str):
-            bound.add(node.name)
-    for node in nodes(tree):
-        if type(node).__name__ == "Name" and id(node) not in bases:
-            elsewhere.add(node.id)
-    own = {entry_point} - {None}
-    free = {n for n in used - bound if not hasattr(builtins, n)} - {"__name__", "__file__"}
-    modules = (free & sys.stdlib_module_names) - elsewhere - own
-    return (free - modules) | own, modules
-
-
-def takes_candidate(tree):
-    """Whether the tests are a function `check(candidate)`, as HumanEval's are."""
-    return any(
-        type(node).__name__ == "FunctionDef"
-        and node.name == "check"
-        and [a.arg for a in node.args.args] == ["candidate"]
-        for node in tree.body
-    )
 
 
 def reason(error, program, missing, tests):

@@ -1,10 +1,13 @@
-"""Plain data as bytes: None, bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, and references.
+"""Plain data as bytes: None, bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, values of the
+standard library that are nothing but data (`library`), and references.
 
-Decoding makes exact builtin types and nothing else, whatever the bytes say: no class of a model's program, so none of
-its methods, ever comes into the process that compares. pickle and marshal can't promise that.
+Decoding makes exact types of Python's own and nothing else, whatever the bytes say: no class of a model's program, so
+none of its methods, ever comes into the process that compares. pickle and marshal can't promise that.
 """
 
 import struct
+
+from .library import made, parts
 
 DEPTH = 200
 _SIZE = struct.Struct("<Q")
@@ -12,7 +15,7 @@ _FLOAT = struct.Struct("<d")
 _COMPLEX = struct.Struct("<dd")
 _SEQUENCES = {list: b"l", tuple: b"t", set: b"e", frozenset: b"z"}
 _MAKERS = {code: kind for kind, code in _SEQUENCES.items()}
-# Of a subclass (Counter, IntEnum, a named tuple) the value goes over, without the class.
+# Of a subclass (IntEnum, a list of the program's own) the value goes over, without the class.
 _BASES = (int, float, complex, str, bytes, dict, *_SEQUENCES)
 
 
@@ -36,6 +39,10 @@ def _write(value, put, left, reference, depth):
         raise Unfit(TOO_DEEP)
     kind = type(value)
     if kind not in _WRITERS:
+        if made_of := parts(value):
+            _put(b"x", put, left)
+            _write(made_of, put, left, reference, depth - 1)
+            return
         kind = next((base for base in _BASES if isinstance(value, base)), None)
     if kind is None:
         number, name = reference(value)
@@ -92,7 +99,8 @@ def decode(data, resolve):
     reader = _Reader(data, resolve)
     try:
         value = reader.value(DEPTH)
-    except (struct.error, IndexError, KeyError, TypeError, ValueError, OverflowError) as error:
+    # What the types say of data that they are not made of is theirs: ArithmeticError of decimals, TypeError, ...
+    except (struct.error, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise Unfit("no plain data") from error
     if reader.at != len(data):
         raise Unfit("no plain data")
@@ -124,6 +132,8 @@ class _Reader:
             return _MAKERS[code]([self.value(depth - 1) for _ in range(self.size())])
         if code == b"d":
             return {self.value(depth - 1): self.value(depth - 1) for _ in range(self.size())}
+        if code == b"x":
+            return made(*self.value(depth - 1))
         if code == b"o":
             (number,) = _SIZE.unpack(self.take(8))
             return self.resolve(number, self.take(self.size()).decode("utf-8", "surrogatepass"))

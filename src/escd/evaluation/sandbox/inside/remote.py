@@ -5,6 +5,13 @@ import builtins
 from .plain import REASONS, Unfit
 
 _NONSENSE = "-the program broke the protocol"
+# Where an object came from, and so what it may say. OWN: of a name that the tests write as a class's (`Stack`): it is
+# what they test. RESULT: a function, or what it has returned: data, as far as it has items. WORD: what an attribute of
+# a result gave: `f(3).equals([1, 2])` would be true of an object that says so of everything.
+OWN, RESULT, WORD = "own", "result", "word"
+# Attributes of Python's own types of data. Results of these types come over as data; what has them is something else.
+_OF_DATA = {n for kind in (str, bytes, list, tuple, dict, set, int, float, complex) for n in dir(kind)}
+_MOST = 4096  # items fetched at once
 _CUTS = (StopIteration, StopAsyncIteration, GeneratorExit)
 
 # Answers and whether their parts are right.
@@ -41,7 +48,8 @@ class Program:
 
     def __init__(self, channel):
         self.calls, self.failure, self.raised = 0, None, {}
-        self._channel, self._remotes, self._classes, self._kept, self._last = channel, {}, {}, [], None
+        self._channel, self._items, self._classes, self._kept, self._last = channel, {}, {}, [], None
+        self._standing = RESULT  # of objects that come in
 
     def load(self):
         """Wait for the program's own statements; why they failed, or None."""
@@ -57,21 +65,27 @@ class Program:
         for name, bases, value in self._receive("names")[1]:
             if name in names:
                 found[name] = value if bases is None else self._exception(bases)
-                if isinstance(found[name], Remote):
+                if isinstance(value, Remote) and bases is None:
+                    found[name] = self.remote(
+                        value._number, value._kind, OWN if name.lstrip("_")[:1].isupper() else RESULT
+                    )
                     found[name].__name__ = name
         return found
 
-    def remote(self, number, kind):
-        """The object of this number, always the same here."""
-        if number not in self._remotes:
-            self._remotes[number] = Remote(self, number, kind)
-        return self._remotes[number]
+    def remote(self, number, kind, standing=None):
+        """The object of this number: never the same here, nor of the same type, but with the same items."""
+        found = type("Remote", (Remote,), {})(self, number, kind, standing or self._standing)
+        found._items = self._items.setdefault((number, found._standing), Items(self, found))
+        return found
 
     @staticmethod
     def number(value):
         """The number of an object that goes back to the program."""
-        if type(value) is not Remote:
-            raise Unfit(f"the tests pass an object of type {type(value).__name__}, which is no plain data")
+        if not isinstance(value, Remote):
+            raise Unfit(
+                f"not gradable: the tests pass an object of type {type(value).__name__}, which is no plain data, to "
+                "the program"
+            )
         return value._number, value._kind
 
     def ask(self, operation, target, args=(), kwargs=None):
@@ -86,13 +100,14 @@ class Program:
         self.calls += 1
         kwargs = kwargs or {}
         self._last = [operation, target, args, kwargs]
+        self._standing = WORD if operation == "attribute" and target._standing == RESULT else target._standing
         self._send((operation, target, args, kwargs))
         answer = self._receive("value", "raised", "unfit")
         if answer[0] == "value":
             _, value, changed = answer
-            if operation == "list" and type(value) is not list:
-                self._fail(_NONSENSE)
             self._last.append(value)
+            if type(value) is bool and self._standing == WORD:
+                self.take_no_word(target)
             # Only so, or a function could change both what it is asked and what it says to the same.
             if changed is not None and value is None and operation == "call":
                 for old, new in zip(args, changed, strict=True):
@@ -101,6 +116,19 @@ class Program:
         if answer[0] == "raised":
             raise self._error(*answer[1:])
         return self._fail(f"-{answer[1]}")
+
+    def items(self, target, count, anew):
+        """Whether an object's items end here, and the next ones, at most `count`; from the first on where `anew`."""
+        answer = self.ask("items", target, (count, anew))
+        if type(answer) is tuple and [type(part) for part in answer] == [bool, list] and (answer[0] or answer[1]):
+            return answer
+        return self._fail(_NONSENSE)
+
+    def take_no_word(self, target):
+        """End the tests, which would take an object's word for it."""
+        self._fail(
+            f"-{short(self._last[1])} gave an object of type {target._kind}; what its attributes say is no proof"
+        )
 
     def last_call(self):
         """The last thing asked and its result, shortened."""
@@ -161,21 +189,75 @@ class Program:
         return error
 
 
+class Items:
+    """The items of an object of the program, fetched once and as far as they are needed.
+
+    An object asked each time could be long to one test, empty to the next, and sorted to a third. Using one of its
+    attributes may change it, so they are fetched anew after that.
+    """
+
+    def __init__(self, program, owner):
+        self._program, self._owner = program, owner
+        self.forget()
+
+    def forget(self):
+        self.reading = self._refused = None
+        self._found, self._whole, self._anew = [], False, True
+
+    def fetch(self, count=None):
+        """The items so far, at least `count`; all of them without a number."""
+        if self._refused is not None:
+            raise self._refused
+        while not self._whole and (count is None or len(self._found) < count):
+            some = min(_MOST, max(1, len(self._found), count or 0))
+            try:
+                self._whole, items = self._program.items(self._owner, some, self._anew)
+            except TypeError as error:
+                if not self._found:
+                    self._refused = error
+                raise
+            self._found += items
+            self._anew = False
+        return self._found
+
+    def each(self):
+        """All items, each fetched when it is its turn."""
+        place, items = 0, self._found
+        while True:
+            if self._found is items:  # not fetched anew since
+                self.fetch(place + 1)
+            if place >= len(items):
+                return
+            yield items[place]
+            place += 1
+
+    def there(self):
+        """Whether it has items at all, be it none."""
+        try:
+            self.fetch(1)
+        except TypeError:
+            return False
+        return True
+
+
 class Remote:
     """An object of the program. Equal to nothing but itself, so it can't pass for a right answer.
 
-    Its items are fetched once, and length, truth and numbered items come from them: an object asked each time could be
-    long to one test, empty to the next, and sorted to a third. Using one of its attributes may change it, so they are
-    fetched anew after that.
+    Length, truth and numbered items come from its `Items`, if it has any.
     """
 
-    def __init__(self, program, number, kind):
-        self._program, self._number, self._kind = program, number, kind
-        self._fetched = self._refused = self._reading = None
+    def __init__(self, program, number, kind, standing):
+        self._program, self._number, self._kind, self._standing = program, number, kind, standing
         self.__name__ = kind
 
     def __repr__(self):
         return self.__name__ if self._kind == "function" else f"<{self._kind} object>"
+
+    def __eq__(self, other):
+        return isinstance(other, Remote) and other._number == self._number
+
+    def __hash__(self):
+        return hash(self._number)
 
     def __call__(self, *args, **kwargs):
         return self._program.ask("call", self, args, kwargs)
@@ -183,47 +265,36 @@ class Remote:
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        self._fetched = self._refused = self._reading = None
+        if self._standing != OWN and name in _OF_DATA:
+            self._program.take_no_word(self)
+        self._items.forget()
         return self._program.ask("attribute", self, (name,))
 
     def __str__(self):
         return self._program.ask("str", self)
 
     def __iter__(self):
-        return self._reading or iter(self._items())
+        self._items.fetch(1)
+        return self._items.reading or self._items.each()
 
     def __next__(self):
-        self._reading = self._reading or iter(self._items())
-        return next(self._reading)
+        self._items.reading = self._items.reading or self._items.each()
+        return next(self._items.reading)
 
     def __len__(self):
-        return len(self._items()) if self._iterable() else self._program.ask("len", self)
+        return len(self._items.fetch()) if self._items.there() else self._program.ask("len", self)
 
     def __bool__(self):
-        return bool(self._items()) if self._iterable() else self._program.ask("bool", self)
+        if self._standing == WORD:
+            self._program.take_no_word(self)
+        return bool(self._items.fetch(1)) if self._items.there() else self._program.ask("bool", self)
 
     def __getitem__(self, key):
-        if isinstance(key, (int, slice)) and self._iterable():
-            return self._items()[key]
-        return self._program.ask("item", self, (key,))
-
-    def _items(self):
-        if self._refused is not None:
-            raise self._refused
-        if self._fetched is None:
-            try:
-                self._fetched = self._program.ask("list", self)
-            except TypeError as error:
-                self._refused = error
-                raise
-        return self._fetched
-
-    def _iterable(self):
-        try:
-            self._items()
-        except TypeError:
-            return False
-        return True
+        if not isinstance(key, (int, slice)) or not self._items.there():
+            return self._program.ask("item", self, (key,))
+        last = key.stop if isinstance(key, slice) else key
+        near = type(last) is int and last >= 0 and (type(key) is int or (key.start or 0) >= 0 <= (key.step or 1))
+        return self._items.fetch(last + 1 if near else None)[key]
 
 
 def update(old, new):
@@ -239,6 +310,11 @@ def update(old, new):
     elif isinstance(old, set):
         old.clear()
         old.update(new)
+    elif isinstance(old, bytearray):
+        old[:] = new
+    elif type(old).__name__ == "deque":
+        old.clear()
+        old.extend(new)
 
 
 def merged(old, new):
