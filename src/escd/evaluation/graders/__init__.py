@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from ...errors import ConfigError
-from ...objectives.base import suggest
+from ...objectives.options import suggest
 from ..verdict import Verdict
 from .records import fault
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import datasets_by_name
 from ...errors import ConfigError
-from ...objectives.base import suggest
+from ...objectives.options import suggest
 from ..graders import grader
 from ..graders.cases import cases_of
 from ..graders.records import fault

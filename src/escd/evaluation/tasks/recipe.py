@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors import ConfigError
 from ...flags import read_mapping
-from ...objectives.base import suggest
+from ...objectives.options import suggest
 from ..graders import GRADERS, grader
 from .templates import Expression, Template
 
