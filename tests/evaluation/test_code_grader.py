@@ -145,6 +145,32 @@ def test_arguments_of_the_standard_library_are_changed_too():
     assert verdict(program, "a = bytearray(b'ab')\nf(a)\nassert a == b'a'") == RIGHT
 
 
+UNITTEST = "import unittest\nclass Tests(unittest.TestCase):\n  def test_f(self): self.assertEqual(f(1), 1)\n"
+MAIN = "if __name__ == '__main__':\n    "
+
+
+@pytest.mark.parametrize(
+    ("tests", "entry_point"),
+    [
+        ("def test_f():\n    assert f(1) == 1", None),
+        ("class TestF:\n    def test_f(self):\n        assert f(1) == 1", None),
+        (UNITTEST, None), (f"{UNITTEST}{MAIN}unittest.main()", None), (f"{MAIN}assert f(1) == 1", None),
+        ("def check(candidate, n=1):\n    assert candidate(n) == n", "f"),
+        ("def check(g):\n    assert g(1) == 1", "f"),
+        ("def check(n):\n    assert f(n) == n\ncheck(1)", None),
+    ],
+)  # fmt: skip
+def test_tests_that_wait_for_a_runner(tests, entry_point):
+    assert verdict("def f(x): return x", tests, entry_point=entry_point) == RIGHT
+    wrong = verdict("def f(x): return 2", tests, entry_point=entry_point)
+    assert wrong.reason.startswith("wrong answer: f(1) is 2, fails ")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_program():
+    assert verdict("\ufeffdef f(x): return x", "assert f(1) == 1") == RIGHT
+    assert grade_stdio("\ufeffprint(1)", [("", "1")]) == RIGHT
+
+
 def test_an_entry_point_may_have_the_name_of_a_builtin():
     program = "def sum(a, b): return a + b"
     assert verdict(program, "assert sum(1, 2) == 3", entry_point="sum") == RIGHT
@@ -212,7 +238,8 @@ def test_the_entry_point_must_be_there():
 @pytest.mark.parametrize(
     ("tests", "match"),
     [("assert f(3) ==", "the tests are not Python"), ("assert 1 == 1", "use no name of the program"),
-     ([], "use no name of the program"), (HUMAN_EVAL, "name the function to check")],
+     ([], "use no name of the program"), (HUMAN_EVAL, "name the function to check"),
+     ("import numpy\nassert f(1)", "the tests import numpy")],
 )  # fmt: skip
 def test_tests_that_test_nothing_are_the_users_mistake(tests, match):
     with pytest.raises(ConfigError, match=match):
@@ -285,6 +312,8 @@ def test_scripts():
         ("0.1", "0.10", True),
         ("-0", "0", True),
         ("YES", "Yes", False),
+        ("1_2", "12", False),
+        ("１２", "12", False),
         ("nan", "nan", True),
         ("NaN", "nan", False),
         ("sNaN", "1", False),
@@ -349,6 +378,7 @@ def test_scripts_need_cases():
         ("```python {.numbered}\nx = 1\n```", "x = 1\n"),
         ("inline ```code``` only", "inline ```code``` only"),
         ("", ""),
+        ("```python\n\ufeffx = 1\n```", "x = 1\n"),
     ],
 )
 def test_extract_code(response, code):

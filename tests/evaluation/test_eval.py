@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -262,8 +263,20 @@ def test_prompts_that_fill_the_context(student, tmp_path, caplog):
     settings = json.loads((tmp_path / "a.settings.json").read_text())
     assert settings["max_new_tokens"] < 36
     too_long = Question("long", [{"role": "user", "content": "x" * 400}], {"answer": "A"})
-    with pytest.raises(ConfigError, match=r"prompt of problem 'long' has \d+ tokens, the model's context only 256"):
+    with pytest.raises(ConfigError, match=r"the shortest prompt has \d+ tokens, the model's context only 256"):
         run(student, tmp_path / "b.jsonl", task=Task("long", "choice", (too_long,), 5))
+    # Among others it is a wrong answer with its reason, and the others are what they would be without it.
+    mixed = Task("mine/cats", "choice", (*QUESTIONS, too_long), 5)
+    assert run(student, tmp_path / "c.jsonl", task=mixed).problems == 7
+    run(student, tmp_path / "d.jsonl")
+    *rows, first, second = read(tmp_path / "c.jsonl")
+    assert rows == read(tmp_path / "d.jsonl")
+    assert re.fullmatch(r"the prompt has \d+ tokens, the model's context only 256", first["reason"])
+    assert (first["correct"], first["response"], first["tokens"], second["sample"]) == (False, "", 0, 1)
+    whole = (tmp_path / "c.jsonl").read_bytes()
+    (tmp_path / "c.jsonl").write_bytes(whole[: len(whole) // 2])
+    run(student, tmp_path / "c.jsonl", task=mixed)
+    assert (tmp_path / "c.jsonl").read_bytes() == whole
 
 
 def test_a_model_without_a_chat_template_gets_plain_text(pair_dir, tmp_path):

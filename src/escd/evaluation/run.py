@@ -20,6 +20,7 @@ from .rows import Row, RowFile
 from .sampling import Key, Sample, Sampling, sample_batches
 from .scores import Scores, scores
 from .tasks import Question, Task
+from .verdict import Verdict
 
 logger = getLogger(__name__)
 
@@ -63,14 +64,15 @@ def evaluate(
 
     Raises:
         ConfigError: The file holds samples with other settings, or cannot be written; a number out of its range;
-            prompts that do not fit into the model's context; not enough memory for a batch.
+            no prompt that fits into the model's context; not enough memory for a batch.
         StudentError: The model's logits are NaN or infinite.
     """
     if batch_size < 1:
         raise ConfigError(f"batch_size={batch_size} must be at least 1")
     rendered = [render(tokenizer, _prompt(tokenizer, q), dict(chat_template_kwargs or {})) for q in task.questions]
     prompts = [r.ids() for r in rendered]
-    length = _fitting(model, task, prompts, max_new_tokens or task.max_new_tokens)
+    context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    length = _fitting(context, task, prompts, max_new_tokens or task.max_new_tokens)
     sampling = Sampling(samples, temperature, top_p, top_k, length, seed)
     settings = {
         "task": task.name, "problems": len(prompts), "content": task.content, "model": name_of(model),
@@ -83,12 +85,19 @@ def evaluate(
         raise ConfigError(f"{file.path} holds a sample that is none of this evaluation: {unknown[0]}")
     numbers = {question.id: i for i, question in enumerate(task.questions)}
     known = {(numbers[problem], k) for problem, k in file.rows}
+    unasked = [i for i, prompt in enumerate(prompts) if context and len(prompt) >= context]
+    new = [(i, k) for i in unasked for k in range(samples) if (i, k) not in known]
+    if new:
+        told = {i: f"the prompt has {len(prompts[i])} tokens, the model's context only {context}" for i in unasked}
+        file.append([_unasked(task, key, told[key[0]]) for key in new])
+        known.update(new)
+    asked = [[] if i in unasked else prompt for i, prompt in enumerate(prompts)]
     right = sum(row["correct"] for row in file.rows.values())
     bar = tqdm(total=len(order), initial=len(known), desc=description, disable=description is None, unit="response")
     # Grading waits for processes of its own.
     with bar, ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         try:
-            batches = sample_batches(model, tokenizer, prompts, sampling, batch_size=batch_size, skip=known)
+            batches = sample_batches(model, tokenizer, asked, sampling, batch_size=batch_size, skip=known)
             for batch in batches:
                 new = [(key, sample) for key, sample in batch.items() if key not in known]
                 rows = list(pool.map(lambda item: _row(task, item[0], item[1], rendered[item[0][0]].prefill), new))
@@ -105,9 +114,18 @@ def evaluate(
 
 
 def _row(task: Task, key: Key, sample: Sample, prefill: str) -> Row:
-    question = task.questions[key[0]]
     # A thought that the template has opened and the response never ends holds no answer.
-    verdict = grade(task.grader, prefill + sample.text, question.record)
+    verdict = grade(task.grader, prefill + sample.text, task.questions[key[0]].record)
+    return _written(task, key, sample, verdict)
+
+
+def _unasked(task: Task, key: Key, reason: str) -> Row:
+    """A row of a problem that the model can't be asked: wrong."""
+    return _written(task, key, Sample("", [], False), Verdict(False, reason))
+
+
+def _written(task: Task, key: Key, sample: Sample, verdict: Verdict) -> Row:
+    question = task.questions[key[0]]
     return {
         "problem": question.id, "sample": key[1], "prompt": question.text, "response": sample.text,
         "answer": question.answer, "correct": verdict.correct, "reason": verdict.reason, "tokens": sample.tokens,
@@ -119,18 +137,17 @@ def _prompt(tokenizer: Any, question: Question) -> Prompt:
     return question.prompt if getattr(tokenizer, "chat_template", None) else question.text
 
 
-def _fitting(model: Any, task: Task, prompts: list[list[int]], wanted: int) -> int:
-    """The length limit of responses: what was wanted, or what the longest prompt leaves of the model's context."""
-    context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    longest = max(range(len(prompts)), key=lambda i: len(prompts[i]))
-    if not context or len(prompts[longest]) + wanted <= context:
-        return wanted
-    left = context - len(prompts[longest])
-    if left < 1:
+def _fitting(context: int | None, task: Task, prompts: list[list[int]], wanted: int) -> int:
+    """The length limit of responses: what was wanted, or what the longest prompt that fits leaves of the context."""
+    fitting = [len(prompt) for prompt in prompts if not context or len(prompt) < context]
+    if not fitting:
         raise ConfigError(
-            f"task {task.name!r}: the prompt of problem {task.questions[longest].id!r} has {len(prompts[longest])} "
-            f"tokens, the model's context only {context}"
+            f"task {task.name!r}: the shortest prompt has {min(map(len, prompts))} tokens, the model's context only "
+            f"{context}"
         )
+    if not context or max(fitting) + wanted <= context:
+        return wanted
+    left = context - max(fitting)
     logger.warning("%s: responses end at %d tokens instead of %d: the model's context is %d tokens",
                    task.name, left, wanted, context)  # fmt: skip
     return left

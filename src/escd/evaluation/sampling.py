@@ -124,7 +124,7 @@ def sample_batches(
     Args:
         model: A causal LM.
         tokenizer: Its tokenizer.
-        prompts: Ids of each prompt.
+        prompts: Ids of each prompt; one without any is not asked.
         sampling: How to draw.
         batch_size: Responses generated at once.
         skip: What is known already: a batch of which all is known is left out. Batches do not depend on it, so the
@@ -141,7 +141,7 @@ def sample_batches(
         do_sample=False, num_beams=1, temperature=1.0, top_k=50, top_p=1.0, typical_p=1.0, epsilon_cutoff=0.0,
         eta_cutoff=0.0, repetition_penalty=1.0, no_repeat_ngram_size=0, min_length=0,
     )  # fmt: skip
-    keys = [(i, k) for i in range(len(prompts)) for k in range(sampling.samples)]
+    keys = [(i, k) for i in range(len(prompts)) if prompts[i] for k in range(sampling.samples)]
     # Prompts of one length together: less padding. The longest first: if memory does not suffice, that shows at once.
     keys.sort(key=lambda key: -len(prompts[key[0]]))
     for start in range(0, len(keys), batch_size):

@@ -75,7 +75,7 @@ class Program:
     def remote(self, number, kind, standing=None):
         """The object of this number: never the same here, nor of the same type, but with the same items."""
         found = type("Remote", (Remote,), {})(self, number, kind, standing or self._standing)
-        found._items = self._items.setdefault((number, found._standing), Items(self, found))
+        found._share(self._items)
         return found
 
     @staticmethod
@@ -126,15 +126,15 @@ class Program:
 
     def take_no_word(self, target):
         """End the tests, which would take an object's word for it."""
-        self._fail(
-            f"-{short(self._last[1])} gave an object of type {target._kind}; what its attributes say is no proof"
-        )
+        self._fail(f"-wrong answer: {self.last_call()}; what attributes of type {target._kind} say is no proof")
 
     def last_call(self):
         """The last thing asked and its result, shortened."""
         if self._last is None:
             return "no call"
         operation, target, args, kwargs, *result = self._last
+        if operation == "items":
+            return f"the items of {short(target)} are {short(target._items.found)}"
         shown = ", ".join([*map(short, args), *(f"{k}={short(v)}" for k, v in kwargs.items())])
         asked = f"{short(target)}({shown})" if operation == "call" else f"{operation} {shown} of {short(target)}"
         return f"{asked} is {short(result[0]) if result else 'an exception'}"
@@ -202,29 +202,29 @@ class Items:
 
     def forget(self):
         self.reading = self._refused = None
-        self._found, self._whole, self._anew = [], False, True
+        self.found, self._whole, self._anew = [], False, True
 
     def fetch(self, count=None):
         """The items so far, at least `count`; all of them without a number."""
         if self._refused is not None:
             raise self._refused
-        while not self._whole and (count is None or len(self._found) < count):
-            some = min(_MOST, max(1, len(self._found), count or 0))
+        while not self._whole and (count is None or len(self.found) < count):
+            some = min(_MOST, max(1, len(self.found), count or 0))
             try:
                 self._whole, items = self._program.items(self._owner, some, self._anew)
             except TypeError as error:
-                if not self._found:
+                if not self.found:
                     self._refused = error
                 raise
-            self._found += items
+            self.found += items
             self._anew = False
-        return self._found
+        return self.found
 
     def each(self):
         """All items, each fetched when it is its turn."""
-        place, items = 0, self._found
+        place, items = 0, self.found
         while True:
-            if self._found is items:  # not fetched anew since
+            if self.found is items:  # not fetched anew since
                 self.fetch(place + 1)
             if place >= len(items):
                 return
@@ -249,6 +249,10 @@ class Remote:
     def __init__(self, program, number, kind, standing):
         self._program, self._number, self._kind, self._standing = program, number, kind, standing
         self.__name__ = kind
+
+    def _share(self, items):
+        """Have the items of the other proxies of this object."""
+        self._items = items.setdefault((self._number, self._standing), Items(self._program, self))
 
     def __repr__(self):
         return self.__name__ if self._kind == "function" else f"<{self._kind} object>"
@@ -292,8 +296,8 @@ class Remote:
     def __getitem__(self, key):
         if not isinstance(key, (int, slice)) or not self._items.there():
             return self._program.ask("item", self, (key,))
-        last = key.stop if isinstance(key, slice) else key
-        near = type(last) is int and last >= 0 and (type(key) is int or (key.start or 0) >= 0 <= (key.step or 1))
+        start, last, step = (key.start, key.stop, key.step) if isinstance(key, slice) else (key, key, None)
+        near = type(last) is int and last >= 0 and (start or 0) >= 0 and (step or 1) > 0
         return self._items.fetch(last + 1 if near else None)[key]
 
 

@@ -21,7 +21,7 @@ def fault(tests, entry_point):
         compile(tests, "tests", "exec")
     except (SyntaxError, ValueError, RecursionError) as error:
         return f"the tests are not Python: {error}"
-    for node in tree.body:
+    for node in tree.body:  # type: ignore[attr-defined]
         kind = type(node).__name__
         names = [a.name for a in node.names] if kind == "Import" else [node.module] if kind == "ImportFrom" else []
         for name in names:
