@@ -1,4 +1,4 @@
-"""Text files that are there whole or not at all."""
+"""Files that are there whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file by `text` in UTF-8; if that fails, the old file stays and nothing else is left."""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Replace a file by text (in UTF-8) or bytes; if that fails, the old file stays and nothing else is left."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from torch import Tensor
@@ -18,6 +19,15 @@ class Conversation:
 
     prompt: list[int]
     response: list[int]
+
+
+class GenerationArguments(Protocol):
+    """What of a configuration the teacher generates by."""
+
+    max_completion_length: int | None
+    temperature: float
+    top_p: float
+    top_k: int
 
 
 class Teacher(ABC):
@@ -38,5 +48,21 @@ class Teacher(ABC):
         """
 
     @abstractmethod
+    def generate(
+        self, prompts: Sequence[list[int]], stops: Sequence[int], args: GenerationArguments
+    ) -> list[list[int]]:
+        """Responses of the teacher itself, each up to its first stop id, which it keeps.
+
+        Args:
+            prompts: Ids of each prompt.
+            stops: Ids that end a response.
+            args: Length limit and sampling, named as in `trl.DistillationConfig`.
+        """
+
+    @abstractmethod
     def head(self) -> Head:
         """The lm_head that turns those hidden states into logits."""
+
+    def figures(self) -> dict[str, float]:
+        """What it cost since the last call, for the metrics: none of its own for a teacher in this process."""
+        return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,16 +13,7 @@ from transformers import GenerationConfig
 
 from ..errors import ConfigError
 from ..objectives.tiles import Head
-from .base import Conversation, Teacher
-
-
-class GenerationArguments(Protocol):
-    """What of a configuration the teacher generates by."""
-
-    max_completion_length: int | None
-    temperature: float
-    top_p: float
-    top_k: int
+from .base import Conversation, GenerationArguments, Teacher
 
 
 class LocalTeacher(Teacher):
@@ -50,13 +41,7 @@ class LocalTeacher(Teacher):
     def generate(
         self, prompts: Sequence[list[int]], stops: Sequence[int], args: GenerationArguments
     ) -> list[list[int]]:
-        """Responses of the teacher itself, each up to its first stop id, which it keeps.
-
-        Args:
-            prompts: Ids of each prompt.
-            stops: Ids that end a response.
-            args: Length limit and sampling, named as in `trl.DistillationConfig`.
-        """
+        """See `Teacher.generate`."""
         self.model.eval()
         config = GenerationConfig(
             max_new_tokens=args.max_completion_length, do_sample=True, temperature=args.temperature, top_p=args.top_p,
@@ -112,14 +97,14 @@ def head_of(model: Any) -> Head:
     head = model.get_output_embeddings()
     if head is None or not isinstance(getattr(head, "weight", None), torch.Tensor):
         raise ConfigError(f"{type(model).__name__} has no lm_head; give a causal language model")
-    config = model.config.get_text_config()
     bias = getattr(head, "bias", None)
-    return Head(
-        _whole(head.weight),
-        None if bias is None else _whole(bias),
-        _scale(config),
-        _first(config, "final_logit_softcapping"),
-    )
+    return Head(_whole(head.weight), None if bias is None else _whole(bias), *logit_rules(model.config))
+
+
+def logit_rules(config: Any) -> tuple[float, float | None]:
+    """What a model does to the logits of its lm_head by its configuration: `Head.scale` and `Head.softcap`."""
+    config = config.get_text_config()
+    return _scale(config), _first(config, "final_logit_softcapping")
 
 
 def _whole(tensor: Tensor) -> Tensor:
