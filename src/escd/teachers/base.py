@@ -31,9 +31,15 @@ class GenerationArguments(Protocol):
 
 
 class Teacher(ABC):
-    """Scores responses. Only hidden states of the rows that are asked for leave it; logits never do."""
+    """Scores responses. Only hidden states of the rows that are asked for leave it; logits never do.
+
+    Attributes:
+        name: How errors name it.
+        rows: Where its rows come from, for a model card.
+    """
 
     name: str
+    rows: str
 
     @abstractmethod
     def hidden_rows(self, conversations: Sequence[Conversation], rows: Sequence[np.ndarray]) -> Tensor:
@@ -63,6 +69,6 @@ class Teacher(ABC):
     def head(self) -> Head:
         """The lm_head that turns those hidden states into logits."""
 
-    def figures(self) -> dict[str, float]:
-        """What it cost since the last call, for the metrics: none of its own for a teacher in this process."""
+    def figures(self, steps: int) -> dict[str, float]:
+        """What it cost per step over the last `steps`, for the metrics; by default nothing of its own."""
         return {}

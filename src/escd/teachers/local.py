@@ -26,6 +26,8 @@ class LocalTeacher(Teacher):
         run: Calls a function of the unwrapped model through the wrapper, so that sharded weights are there.
     """
 
+    rows = "in the trainer's process"
+
     def __init__(self, model: Any, unwrapped: Any, name: str, run: Callable[..., Any]):
         self.model, self.unwrapped, self.name, self._run = model, unwrapped, name, run
 

@@ -34,7 +34,7 @@ _TEXT = """---
 | | |
 |---|---|
 | Student | {student} |
-| Teacher | {teacher} |
+| Teacher | {teacher}, {rows} |
 | Objective | `{objective}` {options} |
 | Shared tokens | {shared} of {v_t} teacher tokens and of {v_s} student tokens |
 | Dataset | {dataset} |
@@ -78,6 +78,7 @@ def model_card(
     model_name: str,
     student: str,
     teacher: str,
+    rows: str,
     objective: str,
     options: dict[str, Any],
     overlap: tuple[int, int, int],
@@ -92,6 +93,7 @@ def model_card(
     Args:
         model_name: Title.
         student, teacher: How to call them: hub id or path.
+        rows: Where its rows came from, see `Teacher.rows`.
         objective: Name of the objective.
         options: Its options.
         overlap: Shared tokens, teacher vocabulary size, student vocabulary size.
@@ -110,7 +112,7 @@ def model_card(
     kind = objective_class(objective)
     return ModelCard(
         _TEXT.format(
-            card_data=data.to_yaml(), model_name=model_name, student=f"`{student}`", teacher=f"`{teacher}`",
+            card_data=data.to_yaml(), model_name=model_name, student=f"`{student}`", teacher=f"`{teacher}`", rows=rows,
             method=kind.title, paper=f"arXiv [{kind.paper}](https://arxiv.org/abs/{kind.paper})",
             how=_HOW[kind.source],
             objective=objective, options=", ".join(f"`{k}={v}`" for k, v in options.items()),

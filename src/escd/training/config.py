@@ -16,6 +16,7 @@ from ..objectives.completion import COMPLETIONS
 from ..objectives.options import check_number, check_whole, told
 from ..pair import TokenizerPair
 from ..vocab import ByteVocab
+from .serving import ServingArguments
 
 # Options of objectives that are flags of their own.
 _OPTIONS = ("child_weight", "mask_whitespace_roots", "completion", "completion_weight", "rest_bin", "beta")
@@ -36,11 +37,12 @@ _WHOLE: dict[str, dict[str, Any]] = {
 
 
 @dataclass
-class ESCDConfig(DistillationConfig):
+class ESCDConfig(ServingArguments, DistillationConfig):
     """Arguments of an `ESCDTrainer`.
 
-    Beyond `trl.DistillationConfig`. Two of its fields mean less here: `temperature` is that of sampling only, losses
-    are taken at temperature 1 (method section 1); `beta` belongs to objectives that have a choice of divergence.
+    Beyond `trl.DistillationConfig`, and `ServingArguments` for a served teacher. Two of TRL's fields mean less here:
+    `temperature` is that of sampling only, losses are taken at temperature 1 (method section 1); `beta` belongs to
+    objectives that have a choice of divergence.
 
     Args:
         objective: Name of the objective.
@@ -124,6 +126,7 @@ class ESCDConfig(DistillationConfig):
         beta, self.beta = self.beta, 1.0
         super().__post_init__()
         self.beta = beta
+        self.check_serving()
         # Values are judged now, before any model is loaded.
         any_vocab = ByteVocab([b"a", None], stop_ids=[1])
         objective(self.objective, TokenizerPair(student=any_vocab, teacher=any_vocab), **self.objective_options())

@@ -34,6 +34,7 @@ from .config import ESCDConfig, as_dict
 from .data import load_prompts
 from .folders import checkpoint_step, choose_output_dir, last_checkpoint, resume_value
 from .progress import CompactProgress, close_bars
+from .teacher import ROWS
 from .trainer import ESCDTrainer
 
 
@@ -145,6 +146,8 @@ class _Run:
             raise ConfigError("not one step was trained; raise --max_steps or --num_train_epochs")
         self.trainer.save_model(str(self.folder))
         self.trainer.save_state()
+        if self.main:
+            shutil.rmtree(self.folder / ROWS, ignore_errors=True)  # a finished run is not resumed
         self.trainer.create_model_card(Path(self.folder).name, dataset_name=self.script.dataset_name)
         after = self.evaluate("after")
         self.describe(before, after)

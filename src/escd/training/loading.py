@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..errors import StudentError, TeacherError, VocabError
-from ..objectives.tiles import logits_of
+from ..objectives.tiles import Head, logits_of
 from ..teachers import Conversation
 from ..teachers.local import head_of, last_hidden
 from ..vocab import ByteVocab
@@ -21,16 +21,8 @@ def check_head(model: Any, vocab: ByteVocab, who: str, name: str) -> None:
             not know.
         VocabError: The tokenizer has no stop token.
     """
-    error = TeacherError if who == "teacher" else StudentError
     head = head_of(model)
-    rows = len(head.weight)
-    if rows < len(vocab):
-        raise error(
-            f"{who} {name!r}: its lm_head has {rows} rows but its tokenizer has {len(vocab)} ids; this tokenizer "
-            "belongs to another model, or call model.resize_token_embeddings"
-        )
-    if vocab.preferred_stop is None:
-        raise VocabError(f"{who} {name!r}: its tokenizer has no stop token; set its eos_token")
+    check_rows(head, vocab, who, name)
     with torch.no_grad():
         was_training = model.training
         model.eval()
@@ -43,7 +35,23 @@ def check_head(model: Any, vocab: ByteVocab, who: str, name: str) -> None:
     # NaN is not what is asked here: a step names the row.
     off = (found - expected).abs().max()
     if bool(off > 0.03 * expected.abs().max() + 1e-3):
-        raise error(
+        raise _error(who)(
             f"{who} {name!r}: {type(model).__name__} changes its logits after the lm_head in a way that is not "
             f"supported (off by {float(off):.2g})"
         )
+
+
+def check_rows(head: Head, vocab: ByteVocab, who: str, name: str) -> None:
+    """Raise unless an lm_head has a row for every token id, and one of them is a stop. Errors as of `check_head`."""
+    rows = len(head.weight)
+    if rows < len(vocab):
+        raise _error(who)(
+            f"{who} {name!r}: its lm_head has {rows} rows but its tokenizer has {len(vocab)} ids; this tokenizer "
+            "belongs to another model, or call model.resize_token_embeddings"
+        )
+    if vocab.preferred_stop is None:
+        raise VocabError(f"{who} {name!r}: its tokenizer has no stop token; set its eos_token")
+
+
+def _error(who: str) -> type[TeacherError] | type[StudentError]:
+    return TeacherError if who == "teacher" else StudentError

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from itertools import islice
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -21,19 +23,21 @@ from trl import DistillationTrainer
 from .. import align, objective
 from ..chat import Bridge, stop_warning
 from ..errors import AlignError, ConfigError, StudentError, TeacherError
-from ..models import check_path, load_model, load_tokenizer
+from ..models import check_path, load_tokenizer
 from ..objectives.base import objective_class
 from ..objectives.rows import Rows
 from ..objectives.tiles import logits_of, tiled_losses
 from ..pair import TokenizerPair
-from ..teachers import Conversation, LocalTeacher
+from ..teachers import Conversation, LocalTeacher, Teacher
 from ..teachers.local import head_of, last_hidden
+from ..teachers.served import VLLMTeacher
 from ..vocab import ByteVocab
 from .card import model_card
 from .config import ESCDConfig, as_dict
 from .data import split_conversations
-from .loading import check_head
+from .loading import check_head, check_rows
 from .metrics import NAMES, REASONS, Clock, MetricsFile, shares
+from .teacher import load_teacher, nothing_learnt
 from .turns import Side, Turn, read_turn
 
 logger = get_logger(__name__)
@@ -102,7 +106,9 @@ class ESCDTrainer(DistillationTrainer):
             source = args.teacher_tokenizer_name_or_path or self.teacher_name
             teacher_processing_class = load_tokenizer(source, "teacher", revision=args.teacher_model_revision, **trust)
         if isinstance(teacher_model, str):
-            teacher_model = self._load_teacher(teacher_model, args)
+            teacher_model = load_teacher(teacher_model, args)
+        elif args.teacher_server_url:
+            raise ConfigError("teacher_server_url is set, so teacher_model must be the name of its checkpoint")
 
         given = objective_class(args.objective).source == "dataset"
         train_dataset, eval_dataset = (split_conversations(d, given) for d in (train_dataset, eval_dataset))
@@ -129,21 +135,16 @@ class ESCDTrainer(DistillationTrainer):
                 f"objective {args.objective!r} learns responses, but the dataset has no column 'completion'"
             )
 
-    @staticmethod
-    def _load_teacher(name: str, args: ESCDConfig) -> PreTrainedModel:
-        kwargs = {
-            "dtype": "auto", "trust_remote_code": args.trust_remote_code, "revision": args.teacher_model_revision,
-            **as_dict(args.teacher_model_init_kwargs),
-        }  # fmt: skip
-        return load_model(name, "teacher", **kwargs)
-
-    def _prepare_vocabularies(self, teacher_model: PreTrainedModel) -> None:
+    def _prepare_vocabularies(self, teacher_model: PreTrainedModel | VLLMTeacher) -> None:
         student, args = self.accelerator.unwrap_model(self.model), self.args
         configs = {"student": student.generation_config, "teacher": teacher_model.generation_config}
         self.student_vocab = ByteVocab.from_tokenizer(self._tokenizer, configs["student"])
         self.teacher_vocab = ByteVocab.from_tokenizer(self.teacher_tokenizer, configs["teacher"])
         check_head(student, self.student_vocab, "student", self.student_name)
-        check_head(teacher_model, self.teacher_vocab, "teacher", self.teacher_name)
+        if isinstance(teacher_model, VLLMTeacher):
+            check_rows(teacher_model.head(), self.teacher_vocab, "teacher", self.teacher_name)
+        else:
+            check_head(teacher_model, self.teacher_vocab, "teacher", self.teacher_name)
         for who, tokenizer, vocab in (
             ("student", self._tokenizer, self.student_vocab),
             ("teacher", self.teacher_tokenizer, self.teacher_vocab),
@@ -164,7 +165,17 @@ class ESCDTrainer(DistillationTrainer):
             setattr(self.generation_config, name, value)
             self.generation_kwargs[name] = value
 
-    def _prepare_teacher(self, teacher_model: PreTrainedModel) -> None:
+    def _prepare_teacher(self, teacher_model: PreTrainedModel | VLLMTeacher) -> None:
+        if isinstance(teacher_model, VLLMTeacher):
+            self.teacher: Teacher = teacher_model
+            teacher_model.to(self.accelerator.device)
+            if self.objective.needs_teacher:
+                some: Any = self.train_dataset or ()
+                prompts = [self.turn(example).teacher for example in islice(some, 4)]
+                folder = Path(str(self.args.output_dir)) if self.is_world_process_zero() else None
+                length = self.args.max_completion_length or 0
+                teacher_model.check(prompts, len(self.teacher_vocab), length, folder)
+            return
         teacher_model.requires_grad_(False)
         wrapped = self.accelerator.prepare_model(teacher_model, evaluation_mode=True)
         self.teacher_model = wrapped
@@ -203,12 +214,10 @@ class ESCDTrainer(DistillationTrainer):
         limit, end = self.args.max_completion_length, self.student_vocab.preferred_stop
         assert end is not None  # the bridge insists on it
         if self.objective.source == "teacher":
-            found = [
-                self.bridge.to_student(ids).ids
-                for ids in self.teacher.generate(
-                    [turn.teacher for turn in self._step_turns], self.teacher_vocab.stop_ids, self.args
-                )
-            ]
+            prompts = [turn.teacher for turn in self._step_turns]
+            with nothing_learnt(self.state.global_step + 1, str(self.args.output_dir)):
+                found = self.teacher.generate(prompts, self.teacher_vocab.stop_ids, self.args)
+            found = [self.bridge.to_student(ids).ids for ids in found]
         else:
             found = [turn.given or [] for turn in self._step_turns]
         # A response that came out longer than a rollout may be is cut as a rollout would be. None is empty.
@@ -272,7 +281,8 @@ class ESCDTrainer(DistillationTrainer):
         students, teachers, each = inputs["student"], inputs["teacher"], inputs["rows"]
         with self._clock.measure("teacher"):
             if self.objective.needs_teacher:
-                teacher_hidden = self.teacher.hidden_rows(teachers, [r.teacher for r in each])
+                with nothing_learnt(self.state.global_step + 1, str(self.args.output_dir)):
+                    teacher_hidden = self.teacher.hidden_rows(teachers, [r.teacher for r in each])
             else:
                 teacher_hidden = self.teacher.head().weight[:0]
         with self._clock.measure("student"):
@@ -328,6 +338,7 @@ class ESCDTrainer(DistillationTrainer):
             steps = max(len(self._metrics[mode]["step_time"]), 1)
             self._metrics[mode].update({name: [value] for name, value in shares(self._sums[mode]).items()})
             self._metrics[mode].update({f"time/{k}": [v / steps] for k, v in self._clock.seconds.items()})
+            self._metrics[mode].update({k: [v] for k, v in self.teacher.figures(steps).items()})
             self._sums[mode].clear()
             self._clock.seconds.clear()
         super().log(logs, start_time)
@@ -355,6 +366,7 @@ class ESCDTrainer(DistillationTrainer):
             model_name=model_name or self.student_name,
             student=self.student_name,
             teacher=self.teacher_name,
+            rows=self.teacher.rows,
             objective=self.args.objective,
             options=self.args.objective_options(),
             overlap=(overlap.shared, len(self.teacher_vocab), len(self.student_vocab)),

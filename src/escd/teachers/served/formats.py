@@ -40,7 +40,9 @@ class RowFormat(ABC):
         """JSON of a request for all rows of some sequences."""
 
     @abstractmethod
-    def read(self, answer: httpx.Response, sequences: Sequence[list[int]], wanted: Sequence[np.ndarray]) -> list[Tensor]:
+    def read(
+        self, answer: httpx.Response, sequences: Sequence[list[int]], wanted: Sequence[np.ndarray]
+    ) -> list[Tensor]:
         """The wanted rows of each sequence, [w, width]; row i is what the model knows after token i.
 
         Raises:
@@ -72,7 +74,9 @@ class States(RowFormat):
             "encoding_format": "bytes", "embed_dtype": self.key, "endianness": "little",
         }  # fmt: skip
 
-    def read(self, answer: httpx.Response, sequences: Sequence[list[int]], wanted: Sequence[np.ndarray]) -> list[Tensor]:
+    def read(
+        self, answer: httpx.Response, sequences: Sequence[list[int]], wanted: Sequence[np.ndarray]
+    ) -> list[Tensor]:
         """See `RowFormat.read`."""
         body = np.frombuffer(answer.content, np.uint8)
         items = sorted(_metadata(answer), key=lambda item: item["index"])

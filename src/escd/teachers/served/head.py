@@ -31,13 +31,15 @@ def read_config(name: str, revision: str | None = None, trust_remote_code: bool 
     try:
         return AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        raise ConfigError(f"cannot load the configuration of the teacher from {name!r}: {first_line(error)}") from error
+        raise ConfigError(
+            f"cannot load the configuration of the teacher from {name!r}: {first_line(error)}"
+        ) from error
 
 
 def read_generation_config(name: str, config: Any, revision: str | None = None) -> GenerationConfig:
     """The generation configuration that the model would have if it were loaded."""
     try:
-        return GenerationConfig.from_pretrained(name, revision=revision)
+        return GenerationConfig.from_pretrained(name, revision=revision or "main")
     except OSError:
         return GenerationConfig.from_model_config(config)
 
@@ -104,7 +106,7 @@ def _tensor(name: str, keys: list[str], prefix: str, revision: str | None) -> Te
         raise ConfigError(f"teacher {name!r}: {file} is damaged: {first_line(error)}") from error
     if tensor.dtype not in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
         raise ConfigError(
-            f"teacher {name!r}: its lm_head is stored as {str(tensor.dtype).removeprefix('torch.')}; name a checkpoint "
+            f"teacher {name!r}: its lm_head is stored as {str(tensor.dtype)[6:]}; name a checkpoint "
             "of the same model that is not quantised, the server may serve the other"
         )
     return tensor

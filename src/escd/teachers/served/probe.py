@@ -193,11 +193,11 @@ def require_fit(
     Raises:
         TeacherError: They do not: server and head are of different models.
     """
-    z = torch.cat([logits_of(head, r[:-1])[:vocabulary] for r in rows], 1)
-    ids = torch.tensor([token for prompt in prompts for token in prompt[1:]])
+    z = torch.cat([logits_of(head, r[:-1].to(head.weight.device))[:vocabulary] for r in rows], 1)
+    ids = torch.tensor([token for prompt in prompts for token in prompt[1:]], device=z.device)
     if not len(ids):
         return
-    told = z[ids, torch.arange(len(ids))]
+    told = z.gather(0, ids[None])[0]
     rank = float((z < told).float().mean())
     gain = float((told - z.logsumexp(0) + math.log(vocabulary)).clamp_min(0).mean())
     if gain >= _GAIN:
@@ -215,7 +215,7 @@ def require_same_row(folder: Path, model: str, format: RowFormat, ids: list[int]
     Raises:
         TeacherError: They differ: the server has other weights than it had.
     """
-    path, identity = folder / "teacher_row.json", [model, format.path, hashlib.sha256(repr(ids).encode()).hexdigest()]
+    path, identity = folder / "_teacher_row.json", [model, format.path, hashlib.sha256(repr(ids).encode()).hexdigest()]
     with suppress(OSError, ValueError, KeyError, TypeError):
         before = json.loads(path.read_text())
         if before["identity"] == identity and len(before["row"]) == len(row):

@@ -22,7 +22,7 @@ from .head import read_config, read_generation_config, read_head
 from .probe import Probe, Served, require_equal, require_fit, require_same_row, served_models
 
 _TOKENS, _SEQUENCES = 8192, 64  # of one request at most
-_PROBED = 256  # tokens of a prompt that the servers are asked about at the start
+_PROBED = 64  # tokens of a prompt that the servers are asked about at the start
 
 
 class VLLMTeacher(Teacher):
@@ -63,9 +63,7 @@ class VLLMTeacher(Teacher):
         self.served: Served | None = None
         self._cached = 0
 
-    def check(
-        self, prompts: Sequence[list[int]], vocabulary: int, response: int, folder: Path | None = None
-    ) -> None:
+    def check(self, prompts: Sequence[list[int]], vocabulary: int, response: int, folder: Path | None = None) -> None:
         """Ask every server whether it gives rows of this teacher.
 
         Args:
@@ -78,8 +76,8 @@ class VLLMTeacher(Teacher):
             TeacherError: One does not.
         """
         self.served = served_models(self.servers, self.name, self.served_name)
-        known, length = {}, max(map(len, prompts)) + response
-        prompts = [prompt[:_PROBED] for prompt in prompts]
+        known, length = {}, max(map(len, prompts), default=1) + response
+        prompts = [prompt[:_PROBED] for prompt in prompts] or [[0]]
         for url in self.servers.urls:
             probe = Probe(self.servers, self.format, self.name, self.command(url))
             rows = probe.rows(url, self.served, prompts, vocabulary, length)
@@ -149,13 +147,19 @@ class VLLMTeacher(Teacher):
         """See `Teacher.generate`."""
         raise NotImplementedError
 
-    def figures(self) -> dict[str, float]:
-        """Bytes received, seconds of waiting, requests, tries that failed, and rows that the cache had."""
+    @property
+    def rows(self) -> str:  # type: ignore[override]
+        """See `Teacher`."""
+        return f"served by vLLM: hidden states in {self.format.key}"
+
+    def figures(self, steps: int) -> dict[str, float]:
+        """Per step: bytes received, seconds of waiting, requests, tries that failed, and rows that the cache had."""
         traffic, self.servers.traffic = self.servers.traffic, Traffic()
         cached, self._cached = self._cached, 0
         return {
-            "teacher/megabytes": traffic.bytes / 1e6, "teacher/server_seconds": traffic.seconds,
-            "teacher/requests": traffic.requests, "teacher/retries": traffic.retries, "teacher/cached_rows": cached,
+            "teacher/megabytes": traffic.bytes / 1e6 / steps, "teacher/server_seconds": traffic.seconds / steps,
+            "teacher/requests": traffic.requests / steps, "teacher/retries": traffic.retries / steps,
+            "teacher/cached_rows": cached / steps,
         }  # fmt: skip
 
     def _fetch(self, sequences: Sequence[_Sequence]) -> list[Tensor]:
