@@ -71,12 +71,16 @@ class Servers:
         self.traffic = Traffic()
         # vLLM's own name for the key that it asks for.
         key = os.environ.get("VLLM_API_KEY")
-        self._headers = {"authorization": f"Bearer {key}"} if key else {}
-        self._client: httpx.AsyncClient | None = None
+        self._client = httpx.AsyncClient(
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency * len(self.servers)),
+            timeout=httpx.Timeout(None, connect=10.0),
+        )
         # A loop of its own thread: it keeps connections open between steps, and a notebook has a loop already.
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, name="teacher servers", daemon=True).start()
-        self._finalizer = weakref.finalize(self, _stop, self._loop)
+        self._thread = threading.Thread(target=_run, args=(self._loop,), name="teacher servers", daemon=True)
+        self._thread.start()
+        self._finalizer = weakref.finalize(self, _stop, self._loop, self._client)
 
     @property
     def urls(self) -> list[str]:
@@ -85,9 +89,8 @@ class Servers:
 
     def close(self) -> None:
         """Close all connections."""
-        if self._client is not None:
-            self._wait(self._client.aclose())
         self._finalizer()
+        self._thread.join()
 
     def ask(self, url: str, method: str, path: str, body: Any = None) -> httpx.Response:
         """One answer of one server, whatever its status; nothing is tried again.
@@ -98,7 +101,7 @@ class Servers:
 
         async def once() -> httpx.Response:
             async with asyncio.timeout(self.deadline):
-                return await self._http().request(method, url + path, json=body)
+                return await self._client.request(method, url + path, json=body)
 
         try:
             return self._wait(once())
@@ -144,19 +147,21 @@ class Servers:
     async def _until_answered(self, path: str, body: Any, read: Callable[[httpx.Response], T]) -> T:
         end, bad = time.monotonic() + self.deadline, 0
         while True:
-            server = min(self.servers, key=lambda s: (max(s.rests_until - time.monotonic(), 0), s.active))
-            await asyncio.sleep(min(server.rests_until, end) - time.monotonic())
-            left = end - time.monotonic()
-            if left <= 0:
+            now = time.monotonic()
+            server = min(self.servers, key=lambda s: (max(s.rests_until - now, 0), s.active))
+            if now >= end:
                 raise TeacherError(
                     f"no teacher server answered within {self.deadline:g} s: "
                     + ", ".join(f"{s.url} ({s.trouble})" for s in self.servers)
                 )
+            if (rest := min(server.rests_until, end) - now) > 0:
+                await asyncio.sleep(rest)
+                continue
             server.active += 1
             try:
                 # A server that sends a byte now and then is as good as none.
-                async with asyncio.timeout(min(left, max(self.deadline / 3, 1.0))):
-                    answer = await self._http().post(server.url + path, json=body)
+                async with asyncio.timeout(min(end - now, max(self.deadline / 3, 1.0))):
+                    answer = await self._client.post(server.url + path, json=body)
                 self.traffic.bytes += len(answer.content)
                 if answer.status_code not in _BUSY:
                     found = self._read(server, answer, read)
@@ -195,13 +200,6 @@ class Servers:
         server.rests_until = max(server.rests_until, now + at_least)
         server.trouble = trouble
 
-    def _http(self) -> httpx.AsyncClient:
-        if self._client is None:
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=self.concurrency * len(self.servers))
-            timeout = httpx.Timeout(None, connect=10.0)
-            self._client = httpx.AsyncClient(headers=self._headers, limits=limits, timeout=timeout)
-        return self._client
-
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -211,9 +209,14 @@ class Servers:
             raise
 
 
-def _stop(loop: asyncio.AbstractEventLoop) -> None:
-    with suppress(RuntimeError):  # closed already
-        loop.call_soon_threadsafe(loop.stop)
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
+
+
+def _stop(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
+    closed = asyncio.run_coroutine_threadsafe(client.aclose(), loop)
+    closed.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
 
 
 def _address(url: str) -> str:
