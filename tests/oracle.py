@@ -61,15 +61,17 @@ def phi(student, teacher):
     return out
 
 
-def candidates(student, teacher):
-    """{teacher id: bytes} of content tokens that are not exactly one student content token."""
+def candidates(student, teacher, retained=None):
+    """{teacher id: bytes} of content tokens that are not exactly one student content token; with a sparse teacher of
+    the retained tokens only."""
     spelled = set(student.content().values())
-    return {v: b for v, b in teacher.content().items() if b not in spelled}
+    some = teacher.content().items()
+    return {v: b for v, b in some if b not in spelled and (retained is None or v in retained)}
 
 
-def groups(student, teacher):
+def groups(student, teacher, retained=None):
     """Connected components of the prefix relation: [(representative bytes, frozenset of teacher ids)]."""
-    todo = candidates(student, teacher)
+    todo = candidates(student, teacher, retained)
     texts = dict(todo)
     out = []
     while todo:
@@ -202,23 +204,29 @@ def supervision(
     completion_weight="mass",
     rest_bin=False,
     mask_whitespace_roots=True,
+    sparse=False,
 ):
-    """What every student row is trained on; `columns` is the width of the student's logits."""
+    """What every student row is trained on; `columns` is the width of the student's logits.
+
+    sparse: the teacher's rows hold retained tokens only, all others are at -inf. Columns beyond its vocabulary hold
+    what is missing. U is what the retained tokens enter by.
+    """
     f = phi(student, teacher)
     n = len(student_ids)
     root, child = [None] * n, [[] for _ in range(n)]
     limit = common_prefix(student, teacher, student_ids, teacher_ids)
     for row, teacher_row in roots(student, teacher, student_ids, teacher_ids):
         q = softmax(teacher_logits[teacher_row])
+        retained = {v for v in range(len(f)) if teacher_logits[teacher_row][v] > -math.inf} if sparse else None
         a = student.bytes_of(student_ids[row])
         blank = bool(a) and not a.strip(b" \t")
         if not (blank and mask_whitespace_roots):
-            image = {u for u in f if u >= 0}
+            image = {u for v, u in enumerate(f) if u >= 0 and (retained is None or v in retained)}
             cells = {u: math.fsum(q[v] for v in range(len(f)) if f[v] == u) for u in image}
             bottom = math.fsum(q[v] for v in range(len(q)) if v >= len(f) or f[v] < 0)
             root[row] = Root(cells, bottom, [j for j in range(columns) if j not in image])
         entered = {}  # (row, bytes sampled since the root): what is completed there
-        for y, members in groups(student, teacher):
+        for y, members in groups(student, teacher, retained):
             place = supervised_at(student, student_ids, row, y, completion, limit)
             if place is not None:
                 entered.setdefault(place, []).append((members, completing(student, place[1], y, completion)))

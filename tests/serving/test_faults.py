@@ -216,7 +216,10 @@ def test_a_conversation_that_is_too_long(server, make):
         (unit_norm, r"normalises its hidden states to length 1; start it with: vllm serve"),
         (other_weights(0), "server and head do not fit"),
         (garbage, "no header that says where the rows lie"),
-        (status(400, "Try switching the model's pooling_task"), "Try switching .*start it with: vllm serve .*token_embed"),
+        (
+            status(400, "Try switching the model's pooling_task"),
+            "Try switching .*start it with: vllm serve .*token_embed",
+        ),
         (status(400, "Token id 999 is out of vocabulary"), "serves another model"),
     ],
 )
@@ -251,7 +254,9 @@ def test_a_vocabulary_larger_than_the_server_s(server, make):
 
 
 def test_a_server_that_takes_too_few_tokens(server, make):
-    with pytest.raises(TeacherError, match=r"takes 256 tokens, .* may have 5\d\d; start it with --max-model-len 5\d\d"):
+    with pytest.raises(
+        TeacherError, match=r"takes 256 tokens, .* may have 5\d\d; start it with --max-model-len 5\d\d"
+    ):
         check(make(server), response=500)
 
 

@@ -49,6 +49,26 @@ class Completions:
         return segment_sum(values, self.link, links)
 
 
+def completed(
+    links: Links,
+    link: Tensor,
+    mass: Tensor,
+    weight: Tensor,
+    rest: Tensor,
+    members: Tensor,
+    first: Tensor,
+    size: Tensor,
+    student: tuple[Tensor, Tensor],
+) -> Completions:
+    """Completions of entries whose members are `members[first:first + size]`, with the student's probabilities."""
+    z_s, log_z_s = student
+    member, of_set = ragged(first, size)
+    token, column = members[member], torch.from_numpy(links.child).to(z_s.device)[link[of_set]]
+    log_member = z_s[token, column] - log_z_s[column]
+    log_p = segment_logsumexp(log_member, of_set, len(link))
+    return Completions(link, mass, weight, rest, log_p, token, column, of_set, log_member)
+
+
 class CompletionSets:
     """The completion sets of a pair under one arm, without the empty ones.
 
@@ -102,8 +122,8 @@ class CompletionSets:
         (z_t, log_z_t), (z_s, log_z_s) = teacher, student
         device = z_s.device
         t = self._on(device)
-        child, parent, action, low, high = (
-            torch.from_numpy(getattr(links, name)).to(device) for name in ("child", "parent", "action", "low", "high")
+        parent, action, low, high = (
+            torch.from_numpy(getattr(links, name)).to(device) for name in ("parent", "action", "low", "high")
         )
         # Action -1 stands for a link whose sets are all given as entries of its own.
         entry, link = ragged(t["start"][action.clamp_min(0)], torch.where(action < 0, 0, t["count"][action]))
@@ -132,11 +152,7 @@ class CompletionSets:
             weight = (log_mass - torch.where(some, log_whole, torch.inf)[link]).exp()
             whole = some.to(mass.dtype)
         rest = (whole - segment_sum(weight, link, len(links))).clamp_min(0)
-        member, of_set = ragged(first_member, size)
-        token, column = t["members"][member], child[link[of_set]]
-        log_member = z_s[token, column] - log_z_s[column]
-        log_p = segment_logsumexp(log_member, of_set, len(link))
-        return Completions(link, mass, weight, rest, log_p, token, column, of_set, log_member)
+        return completed(links, link, mass, weight, rest, t["members"], first_member, size, (z_s, log_z_s))
 
     def _on(self, device: torch.device) -> dict[str, Tensor]:
         owners: dict[str, Any] = dict.fromkeys(("start", "count", "group", "low", "size", "members"), self)

@@ -101,12 +101,12 @@ class ESCD(Objective):
         root = root[status[row_s[root] + 1] != DIVERGED]
         action = ids[row_s[root]]
         none = np.zeros(len(root), np.int64)
-        low, high = self._compatible[action].T if self.posterior else (none, none)
+        low, high = self.compatible[action].T if self.posterior else (none, none)
         steps = Steps(root, row_s[root] + 1, action, low, high)
         return deeper_steps(self.pair, alignment, steps) if self.deep else steps
 
     @cached_property
-    def _compatible(self) -> np.ndarray:
+    def compatible(self) -> np.ndarray:
         """int64 [V_S, 2]: the run of the teacher's tokens that start with each student token's bytes."""
         runs = [self.pair.starting_with(b) if b else (0, 0, 0) for b in self.pair.student.token_bytes]
         return np.array(runs, np.int64).reshape(-1, 3)[:, ::2]
@@ -179,7 +179,7 @@ class ESCD(Objective):
         scale = self.child_weight * per_column(weight)
         scale[:roots] += torch.where(reachable, 1.0, 1.0 - rest)
         root, mean_z = z.new_zeros(n), z.new_zeros(n)
-        for block in _blocks(z):
+        for block in blocks(z):
             z_b, t_b = z[block], target[block]
             root[:roots] += (torch.special.xlogy(t_b, t_b) - t_b * (z_b[:, :roots] - log_z[:roots])).sum(0)
             p = (z_b - log_z).exp_()
@@ -206,7 +206,7 @@ class ESCD(Objective):
         """t [columns, roots] and t(⊥) [roots] of the first `roots` teacher columns."""
         index = self.cells(columns, len(z_t), z_t.device)
         target = z_t.new_zeros(columns + 1, roots)  # ⊥ gathers in one more row
-        for block in _blocks(z_t):
+        for block in blocks(z_t):
             target.index_add_(0, index[block], (z_t[block, :roots] - log_z_t[:roots]).exp_())
         return target[:-1], target[-1]
 
@@ -220,6 +220,7 @@ class ESCD(Objective):
         return self.tables(("outside", columns), device, outside)
 
 
-def _blocks(z: Tensor) -> list[slice]:
+def blocks(z: Tensor) -> list[slice]:
+    """Rows of a tile in slices that elementwise work goes through one by one."""
     size = _BLOCK if z.device.type == "cpu" else len(z)
     return [slice(i, min(i + size, len(z))) for i in range(0, len(z), size)]

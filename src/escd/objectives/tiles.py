@@ -39,6 +39,25 @@ class Head:
     scale: float = 1.0
     softcap: float | None = None
 
+    @property
+    def columns(self) -> int:
+        """C."""
+        return len(self.weight)
+
+
+@dataclass(frozen=True)
+class SparseHead:
+    """What stands for the lm_head of a teacher whose rows hold its most likely tokens only (method section 3).
+
+    A row is [2 K]: K columns, then their log-probabilities, at least one of them finite. All other columns have none.
+    A column may come twice, with the same value.
+
+    Args:
+        columns: C_T.
+    """
+
+    columns: int
+
 
 @dataclass
 class TiledLosses:
@@ -69,7 +88,7 @@ def tiled_losses(
     student_hidden: Tensor,
     student_head: Head,
     teacher_hidden: Tensor,
-    teacher_head: Head,
+    teacher_head: Head | SparseHead,
     denominator: float | Tensor = 1.0,
     tile_bytes: int = 2**28,
 ) -> TiledLosses:
@@ -80,7 +99,7 @@ def tiled_losses(
         rows: Which rows, of a response or of a stacked batch. None at all gives a zero that can be back-propagated.
         student_hidden: [N, H_S] last hidden states, row i predicts token i of the flat batch.
         student_head: The student's head.
-        teacher_hidden: [R, H_T], the rows `rows.teacher` only, in that order.
+        teacher_hidden: [R, H_T], the rows `rows.teacher` only, in that order; see `SparseHead` for a sparse teacher.
         teacher_head: The teacher's head, a constant.
         denominator: Number of unmasked response tokens of the global batch (paper eq. 49).
         tile_bytes: Memory for the logits of one tile.
@@ -111,7 +130,7 @@ class _Parts:
     objective: Objective
     rows: Rows
     teacher_hidden: Tensor
-    teacher_head: Head
+    teacher_head: Head | SparseHead
     student_head: Head
     denominator: float | Tensor
     tile_bytes: int
@@ -127,8 +146,8 @@ class _Parts:
             ("student", self.student_head, pair.student),
             ("teacher", self.teacher_head, pair.teacher),
         ):
-            if len(head.weight) < len(vocab):
-                raise AlignError(f"the {who}'s head has {len(head.weight)} rows, its vocabulary {len(vocab)} tokens")
+            if head.columns < len(vocab):
+                raise AlignError(f"the {who}'s head has {head.columns} rows, its vocabulary {len(vocab)} tokens")
         if given != len(rows.teacher):
             raise AlignError(f"got {given} teacher rows, not the {len(rows.teacher)} of hidden[rows.teacher]")
         if len(rows.student) and student_rows <= rows.student.max():
@@ -136,7 +155,7 @@ class _Parts:
 
     def tiles(self) -> Iterator[tuple[np.ndarray, np.ndarray, Rows]]:
         """See `Rows.tiles`; as many rows as the memory for logits allows."""
-        width = 2 * len(self.student_head.weight) + len(self.teacher_head.weight)
+        width = 2 * self.student_head.columns + self.teacher_head.columns
         return self.rows.tiles(self.tile_bytes // (4 * width * self.objective.tile_copies))
 
     def keep(self, part: np.ndarray, teacher: np.ndarray, losses: TileLosses) -> None:
@@ -213,13 +232,17 @@ class _TiledLoss(torch.autograd.Function):
         return (*(None if g is None else g.to(dtype) for g, dtype in zip(scaled, ctx.dtypes, strict=True)), None)
 
 
-def logits_of(head: Head, hidden: Tensor) -> Tensor:
+def logits_of(head: Head | SparseHead, hidden: Tensor) -> Tensor:
     """[C, n] logits of hidden states [n, H] in fp32, one column per row. For few rows: nothing is tiled."""
     exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
     return _logits(head, hidden.detach(), exact, _product_dtype(hidden, exact))
 
 
-def _logits(head: Head, hidden: Tensor, exact: torch.dtype, fast: torch.dtype) -> Tensor:
+def _logits(head: Head | SparseHead, hidden: Tensor, exact: torch.dtype, fast: torch.dtype) -> Tensor:
+    if isinstance(head, SparseHead):
+        columns, log_q = hidden.t().chunk(2)
+        none = torch.full((head.columns, len(hidden)), FLOOR, dtype=exact, device=hidden.device)
+        return none.scatter_(0, columns.long(), log_q.to(exact).clamp_min(FLOOR))
     out = torch.empty(head.weight.shape[0], len(hidden), dtype=exact, device=hidden.device)
     columns = hidden.to(fast).t()
     for block, w in _blocks(head.weight.detach(), fast):

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from torch import Tensor
 
-from ..objectives.tiles import Head
+from ..objectives.tiles import Head, SparseHead
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Teacher(ABC):
         """
 
     @abstractmethod
-    def head(self) -> Head:
+    def head(self) -> Head | SparseHead:
         """The lm_head that turns those hidden states into logits."""
 
     def figures(self, steps: int) -> dict[str, float]:
