@@ -6,15 +6,29 @@ import time
 import numpy as np
 import pytest
 import torch
-from serving.fake import (
-    NAME, FakeServer, changed, cut, drip, garbage, html, nan_at, narrow, no_rows, other_weights, short_body, states,
-    status, unit_norm,
-)  # fmt: skip
 
 from escd import ConfigError, TeacherError, lab
 from escd.models import load_tokenizer
 from escd.teachers import Conversation
 from escd.teachers.served import RowCache, VLLMTeacher
+
+from .fake import (
+    NAME,
+    FakeServer,
+    changed,
+    cut,
+    drip,
+    garbage,
+    html,
+    nan_at,
+    narrow,
+    no_rows,
+    other_weights,
+    short_body,
+    states,
+    status,
+    unit_norm,
+)  # fmt: skip
 
 TOKENIZER = load_tokenizer(lab.TEACHER_PATH, "teacher")
 QUESTIONS = [f"Tom has {n} shells and finds {n + 5} more. How many shells has he?" for n in (3, 17, 20, 41)]
@@ -249,7 +263,7 @@ def test_which_model(server, make):
 
 
 def test_a_vocabulary_larger_than_the_server_s(server, make):
-    with pytest.raises(TeacherError, match="Token id 1001 is out of vocabulary.*it serves another model"):
+    with pytest.raises(TeacherError, match=r"Token id 1001 is out of vocabulary.*it serves another model"):
         make(server).check(PROMPTS, 1002, 60)
 
 

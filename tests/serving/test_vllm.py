@@ -7,7 +7,6 @@ import threading
 import numpy as np
 import pytest
 import torch
-from serving.vllm_server import POOLING, VENV, VLLMServer
 from transformers import AutoModelForCausalLM
 
 import escd
@@ -20,6 +19,8 @@ from escd.objectives.tiles import logits_of
 from escd.teachers import Conversation, LocalTeacher
 from escd.teachers.served import VLLMTeacher
 from escd.teachers.served.client import Servers
+
+from .vllm_server import POOLING, VENV, VLLMServer
 
 pytestmark = [
     pytest.mark.served,

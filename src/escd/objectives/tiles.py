@@ -44,6 +44,11 @@ class Head:
         """C."""
         return len(self.weight)
 
+    @property
+    def width(self) -> int:
+        """H."""
+        return self.weight.shape[1]
+
 
 @dataclass(frozen=True)
 class SparseHead:
@@ -57,6 +62,7 @@ class SparseHead:
     """
 
     columns: int
+    width = 2  # of rows of which there are none
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..errors import StudentError, TeacherError, VocabError
-from ..objectives.tiles import Head, logits_of
+from ..objectives.tiles import Head, SparseHead, logits_of
 from ..teachers import Conversation
 from ..teachers.local import head_of, last_hidden
 from ..vocab import ByteVocab
@@ -41,9 +41,9 @@ def check_head(model: Any, vocab: ByteVocab, who: str, name: str) -> None:
         )
 
 
-def check_rows(head: Head, vocab: ByteVocab, who: str, name: str) -> None:
+def check_rows(head: Head | SparseHead, vocab: ByteVocab, who: str, name: str) -> None:
     """Raise unless an lm_head has a row for every token id, and one of them is a stop. Errors as of `check_head`."""
-    rows = len(head.weight)
+    rows = head.columns
     if rows < len(vocab):
         raise _error(who)(
             f"{who} {name!r}: its lm_head has {rows} rows but its tokenizer has {len(vocab)} ids; this tokenizer "

@@ -19,11 +19,15 @@ class ServingArguments:
         teacher_server_model: Name of the teacher on the servers, if it is not the checkpoint's.
         teacher_server_dtype: In which hidden states are sent: float32, bfloat16, or auto: bfloat16 where a server
             computes in it, so that nothing is lost.
+        teacher_top_k: Take this many most likely tokens of each row instead of its hidden state, from servers that
+            generate. Objective `escd` is then `escd-topk`.
         teacher_server_timeout: Seconds after which a request that no server answers ends the run.
         teacher_cache_dir: Folder of rows that a resumed run does not ask for again; by default in the output folder,
             until the run is finished.
         teacher_cache_megabytes: How much it may hold; 0 is none.
     """
+
+    objective: str = "escd"
 
     teacher_server_url: list[str] | None = field(
         default=None,
@@ -35,6 +39,10 @@ class ServingArguments:
     teacher_server_dtype: str = field(
         default="auto",
         metadata={"help": "In which hidden states are sent: float32, bfloat16, or auto: bfloat16 if that is exact."},
+    )
+    teacher_top_k: int | None = field(
+        default=None,
+        metadata={"help": "Take this many most likely tokens of each row, from servers that generate."},
     )
     teacher_server_timeout: float = field(
         default=600.0, metadata={"help": "Seconds after which a request that no server answers ends the run."}
@@ -55,5 +63,16 @@ class ServingArguments:
             raise ConfigError(f"teacher_server_timeout={self.teacher_server_timeout} must be greater than 0")
         if self.teacher_cache_megabytes < 0:
             raise ConfigError(f"teacher_cache_megabytes={self.teacher_cache_megabytes} must be at least 0")
-        if not self.teacher_server_url and self.teacher_server_model:
-            raise ConfigError("teacher_server_model has no effect without --teacher_server_url")
+        for name in ("teacher_server_model", "teacher_top_k"):
+            if not self.teacher_server_url and getattr(self, name) is not None:
+                raise ConfigError(f"{name} has no effect without --teacher_server_url")
+        if self.teacher_top_k is not None and self.teacher_top_k < 1:
+            raise ConfigError(f"teacher_top_k={self.teacher_top_k} must be at least 1")
+        if self.teacher_top_k is not None and self.objective == "escd":
+            self.objective = "escd-topk"
+        if (self.objective == "escd-topk") != (self.teacher_top_k is not None):
+            raise ConfigError(
+                f"objective {self.objective!r} needs the teacher's full rows; leave --teacher_top_k out"
+                if self.teacher_top_k
+                else "objective 'escd-topk' needs --teacher_server_url and --teacher_top_k"
+            )

@@ -36,6 +36,7 @@ def load_teacher(name: str, args: ESCDConfig) -> PreTrainedModel | VLLMTeacher:
         cache = RowCache(folder, args.teacher_cache_megabytes * 2**20)
     return VLLMTeacher(
         name, args.teacher_server_url, served_name=args.teacher_server_model, dtype=args.teacher_server_dtype,
+        top_k=args.teacher_top_k,
         revision=args.teacher_model_revision, trust_remote_code=bool(args.trust_remote_code), cache=cache,
         deadline=args.teacher_server_timeout,
     )  # fmt: skip

@@ -169,9 +169,11 @@ class ESCDTrainer(DistillationTrainer):
         if isinstance(teacher_model, VLLMTeacher):
             self.teacher: Teacher = teacher_model
             teacher_model.to(self.accelerator.device)
-            if self.objective.needs_teacher:
-                some: Any = self.train_dataset or ()
-                prompts = [self.turn(example).teacher for example in islice(some, 4)]
+            some: Any = self.train_dataset or ()
+            prompts = [self.turn(example).teacher for example in islice(some, 4)]
+            if self.objective.source == "teacher":
+                teacher_model.check_generation(prompts)
+            elif self.objective.needs_teacher:
                 folder = Path(str(self.args.output_dir)) if self.is_world_process_zero() else None
                 length = self.args.max_completion_length or 0
                 teacher_model.check(prompts, len(self.teacher_vocab), length, folder)
@@ -284,7 +286,7 @@ class ESCDTrainer(DistillationTrainer):
                 with nothing_learnt(self.state.global_step + 1, str(self.args.output_dir)):
                     teacher_hidden = self.teacher.hidden_rows(teachers, [r.teacher for r in each])
             else:
-                teacher_hidden = self.teacher.head().weight[:0]
+                teacher_hidden = torch.empty(0, self.teacher.head().width)
         with self._clock.measure("student"):
             hidden, starts = last_hidden(unwrapped_student, students)
         # The teacher's rows come back one conversation after the other, so only those of the student are shifted.

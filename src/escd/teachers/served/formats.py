@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -12,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...objectives.maths import FLOOR
+from ...objectives.tiles import SparseHead, logits_of
 from .client import BadAnswer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -26,6 +29,7 @@ class RowFormat(ABC):
         dtype, width: Of a row.
         ahead: Tokens after a position that its row takes a server to be sent.
         start: Options of the vLLM command that starts a server which gives such rows.
+        what: What they are, in words.
     """
 
     path: ClassVar[str]
@@ -34,6 +38,7 @@ class RowFormat(ABC):
     dtype: torch.dtype
     width: int
     start: str
+    what: str
 
     @abstractmethod
     def body(self, model: str, sequences: Sequence[list[int]]) -> dict[str, Any]:
@@ -66,6 +71,7 @@ class States(RowFormat):
 
     def __init__(self, dtype: str, width: int):
         self.key, self.width, self.dtype = dtype, width, DTYPES[dtype]
+        self.what = f"hidden states in {dtype}"
 
     def body(self, model: str, sequences: Sequence[list[int]]) -> dict[str, Any]:
         """See `RowFormat.body`."""
@@ -115,3 +121,78 @@ def _metadata(answer: httpx.Response) -> list[dict[str, Any]]:
     if not all(isinstance(n, int) for some in numbers for n in some) or not all(isinstance(x, str) for x in names):
         raise no_header
     return items
+
+
+class TopK(RowFormat):
+    """The k most likely tokens with their log-probabilities, from a server that generates; see `SparseHead`.
+
+    A row has k + 1 columns: the last one, beyond the teacher's head, holds what is missing. Where fewer than k tokens
+    are there, it fills their places.
+
+    Args:
+        k: How many.
+        columns: Columns of the teacher's head.
+    """
+
+    path = "/v1/completions"
+    ahead = 1  # a server tells a token's alternatives, so the row before it takes the token
+
+    def __init__(self, k: int, columns: int):
+        self.k, self.columns = k, columns
+        self.key, self.width, self.dtype = f"top{k}", 2 * (k + 1), torch.float32
+        self.start, self.what = f"--max-logprobs {k}", f"the {k} most likely tokens of a row"
+
+    def body(self, model: str, sequences: Sequence[list[int]]) -> dict[str, Any]:
+        """See `RowFormat.body`."""
+        return {
+            "model": model,
+            "prompt": list(sequences),
+            "max_tokens": 1,
+            "prompt_logprobs": self.k,
+            "temperature": 0,
+        }
+
+    def read(
+        self, answer: httpx.Response, sequences: Sequence[list[int]], wanted: Sequence[np.ndarray]
+    ) -> list[Tensor]:
+        """See `RowFormat.read`."""
+        try:
+            found = {choice["index"]: choice["prompt_logprobs"] for choice in answer.json()["choices"]}
+            if {i: len(rows) for i, rows in found.items()} != {i: len(ids) for i, ids in enumerate(sequences)}:
+                raise BadAnswer("its answer does not have the log-probabilities of every token that was sent")
+            tables = [[self._row(found[i][p + 1]) for p in rows] for i, rows in enumerate(wanted)]
+            return [torch.tensor(table, dtype=self.dtype).reshape(-1, self.width) for table in tables]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadAnswer(f"its answer holds no prompt_logprobs ({type(error).__name__})") from error
+
+    def _row(self, told: dict[str, dict[str, Any]]) -> list[float]:
+        # A server adds the token that follows, whatever its rank.
+        kept = {int(token): float(x["logprob"]) for token, x in told.items() if x["rank"] <= self.k}
+        if any(not 0 <= token < self.columns for token in kept):
+            raise BadAnswer(f"it names token {max(kept)}, but the teacher has {self.columns}")
+        missing = 1 - math.fsum(map(math.exp, kept.values()))
+        empty = self.k + 1 - len(kept)
+        log_missing = math.log(missing) if missing > 0 else FLOOR
+        return [*kept, *[self.columns] * empty, *(max(x, FLOOR) for x in kept.values()), *[log_missing] * empty]
+
+    def missing(self, rows: Tensor) -> float:
+        """Sum over rows of the probability that was not told."""
+        return float(rows[:, -1].double().exp().sum())
+
+    def distance(self, a: Tensor, b: Tensor) -> float:
+        """See `RowFormat.distance`: the total variation of the two distributions."""
+        p, q = logits_of(SparseHead(self.columns + 1), torch.stack([a, b])).exp().T
+        return float((p - q).abs().sum() / 2)
+
+
+def read_generated(answer: httpx.Response, stops: Sequence[int]) -> list[int]:
+    """Ids that a server has generated, up to the first of `stops`, which they keep.
+
+    Raises:
+        BadAnswer: There are none.
+    """
+    try:
+        ids = [int(token) for token in answer.json()["choices"][0]["token_ids"]]
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise BadAnswer("its answer has no token_ids; vLLM has them since 0.11") from error
+    return ids[: next((k + 1 for k, token in enumerate(ids) if token in stops), len(ids))]

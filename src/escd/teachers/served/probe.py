@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -20,7 +21,7 @@ from ...errors import ConfigError, TeacherError
 from ...files import write_whole
 from ...objectives.tiles import Head, logits_of
 from .client import BadAnswer, Servers, quoted
-from .formats import RowFormat, States
+from .formats import RowFormat, States, read_generated
 
 # Rows of one model that differ by more come from other weights. Batches of another size change bfloat16 by 0.01.
 SAME = 0.03
@@ -161,10 +162,13 @@ class Probe:
 
     def _refusal(self, url: str, answer: httpx.Response) -> str:
         told = quoted(answer)
+        if "logprobs" in told and "max allowed" in told:
+            return f"teacher server {url}: {told}; lower --teacher_top_k, or {self._mend}"
         if "out of vocabulary" in told:
             return f"teacher server {url}: {told}, but the tokenizer of {self.name!r} has it; it serves another model"
         if answer.status_code == 404 and "does not exist" not in told:
-            return f"teacher server {url} has no {self.format.path}: it was started for something else; {self._mend}"
+            other = "; or learn from its most likely tokens by --teacher_top_k 20" * isinstance(self.format, States)
+            return f"teacher server {url} has no {self.format.path}: it was started for something else; {self._mend}{other}"
         return f"teacher server {url} refuses a request: {answer.status_code}: {told}; {self._mend}"
 
     def _check_width(self, url: str, answer: httpx.Response) -> None:
@@ -175,6 +179,30 @@ class Probe:
                     f"teacher server {url} gives hidden states of size {width}, the lm_head of {self.name!r} takes "
                     f"{self.format.width}; it serves another model"
                 )
+
+
+def require_generation(servers: Servers, url: str, body: dict[str, Any], command: str) -> None:
+    """Raise unless a server generates.
+
+    Args:
+        servers: For the request.
+        url: Which of them.
+        body: Of a request that it should answer.
+        command: How to start one that does.
+
+    Raises:
+        TeacherError: It does not.
+    """
+    answer = servers.ask(url, "POST", "/v1/completions", body)
+    if answer.status_code != 200:
+        raise TeacherError(
+            f"teacher server {url} does not generate, which this objective needs ({answer.status_code}: "
+            f"{quoted(answer)}); start it with: {command}"
+        )
+    try:
+        read_generated(answer, [])
+    except BadAnswer as error:
+        raise TeacherError(f"teacher server {url}: {error}") from error
 
 
 def require_fit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -13,13 +14,13 @@ import torch
 from torch import Tensor
 
 from ...errors import TeacherError
-from ...objectives.tiles import Head
+from ...objectives.tiles import Head, SparseHead
 from ..base import Conversation, GenerationArguments, Teacher
 from .cache import RowCache
 from .client import Servers, Traffic
-from .formats import RowFormat, States
+from .formats import RowFormat, States, TopK, read_generated
 from .head import read_config, read_generation_config, read_head
-from .probe import Probe, Served, require_equal, require_fit, require_same_row, served_models
+from .probe import Probe, Served, require_equal, require_fit, require_generation, require_same_row, served_models
 
 _TOKENS, _SEQUENCES = 8192, 64  # of one request at most
 _PROBED = 64  # tokens of a prompt that the servers are asked about at the start
@@ -33,6 +34,7 @@ class VLLMTeacher(Teacher):
         urls: Addresses of the servers; they share the load.
         served_name: Name of the model on the servers, if it is not the checkpoint's.
         dtype: In which hidden states are sent: float32, bfloat16, or auto: bfloat16 if that loses nothing.
+        top_k: Take this many most likely tokens of each row instead of its hidden state, from servers that generate.
         revision: Of the hub id.
         trust_remote_code: Whether code of the checkpoint may run.
         cache: Where rows are kept for a resumed run.
@@ -49,6 +51,7 @@ class VLLMTeacher(Teacher):
         *,
         served_name: str | None = None,
         dtype: str = "auto",
+        top_k: int | None = None,
         revision: str | None = None,
         trust_remote_code: bool = False,
         cache: RowCache | None = None,
@@ -57,11 +60,16 @@ class VLLMTeacher(Teacher):
         self.name, self.served_name, self.dtype, self.cache = name, served_name, dtype, cache
         self.config = read_config(name, revision, trust_remote_code)
         self.generation_config = read_generation_config(name, self.config, revision)
-        self._head = read_head(name, self.config, revision, trust_remote_code)
-        self.format: RowFormat = States("float32" if dtype == "auto" else dtype, self._head.weight.shape[1])
+        if top_k is None:
+            self._head = read_head(name, self.config, revision, trust_remote_code)
+            self.format: RowFormat = States("float32" if dtype == "auto" else dtype, self._head.width)
+        else:
+            columns = self.config.get_text_config().vocab_size
+            self._head, self.format = SparseHead(columns + 1), TopK(top_k, columns)
         self.servers = Servers(urls, deadline)
         self.served: Served | None = None
         self._cached = 0
+        self._missing, self._given = 0.0, 0
 
     def check(self, prompts: Sequence[list[int]], vocabulary: int, response: int, folder: Path | None = None) -> None:
         """Ask every server whether it gives rows of this teacher.
@@ -81,30 +89,43 @@ class VLLMTeacher(Teacher):
         for url in self.servers.urls:
             probe = Probe(self.servers, self.format, self.name, self.command(url))
             rows = probe.rows(url, self.served, prompts, vocabulary, length)
-            require_fit(url, rows, self._head, prompts, self.name, vocabulary)
+            if isinstance(self._head, Head):
+                require_fit(url, rows, self._head, prompts, self.name, vocabulary)
             known[url] = rows[0][-1]
         require_equal(known, self.format)
         if folder is not None:
             url, row = next(iter(known.items()))
             require_same_row(folder, self.name, self.format, prompts[0], row, url)
-        if self.dtype == "auto" and all(torch.equal(row.bfloat16().float(), row) for row in known.values()):
+        exact = all(torch.equal(row.bfloat16().float(), row) for row in known.values())
+        if isinstance(self.format, States) and self.dtype == "auto" and exact:
             self.format = States("bfloat16", self.format.width)
+
+    def check_generation(self, prompts: Sequence[list[int]]) -> None:
+        """Ask every server whether it generates.
+
+        Raises:
+            TeacherError: One does not.
+        """
+        self.served = served_models(self.servers, self.name, self.served_name)
+        body = self._body(prompts[0] if prompts else [0], [], 1)
+        for url in self.servers.urls:
+            require_generation(self.servers, url, body, f"vllm serve {self.name} --port {_port(url)}")
 
     def command(self, url: str) -> str:
         """How to start a server at an address that gives this teacher's rows."""
-        port = urlsplit(url).port or 80
-        return f"vllm serve {self.name} --port {port} {self.format.start}"
+        return f"vllm serve {self.name} --port {_port(url)} {self.format.start}"
 
-    def head(self) -> Head:
+    def head(self) -> Head | SparseHead:
         """See `Teacher.head`."""
         return self._head
 
     def to(self, device: torch.device) -> None:
         """Move the lm_head to a device."""
-        bias = self._head.bias
-        self._head = replace(
-            self._head, weight=self._head.weight.to(device), bias=None if bias is None else bias.to(device)
-        )
+        if isinstance(self._head, Head):
+            bias = self._head.bias
+            self._head = replace(
+                self._head, weight=self._head.weight.to(device), bias=None if bias is None else bias.to(device)
+            )
 
     def hidden_rows(self, conversations: Sequence[Conversation], rows: Sequence[np.ndarray]) -> Tensor:
         """See `Teacher.hidden_rows`.
@@ -139,24 +160,48 @@ class VLLMTeacher(Teacher):
         if missing and self.cache is not None:
             self.cache.trim()
         none = torch.empty(0, self.format.width, dtype=self.format.dtype)
-        return torch.cat([none, *(found[sequence.number] for sequence in asked)])
+        given = torch.cat([none, *(found[sequence.number] for sequence in asked)])
+        if isinstance(self.format, TopK):
+            self._missing, self._given = self._missing + self.format.missing(given), self._given + len(given)
+        return given
 
     def generate(
         self, prompts: Sequence[list[int]], stops: Sequence[int], args: GenerationArguments
     ) -> list[list[int]]:
         """See `Teacher.generate`."""
-        raise NotImplementedError
+        seeds = torch.randint(2**31, (len(prompts),)).tolist()
+        sampling = {"temperature": args.temperature, "top_p": args.top_p, "top_k": args.top_k}
+        length = args.max_completion_length or 1
+        bodies = [
+            {**self._body(ids, stops, length), **sampling, "seed": seed}
+            for ids, seed in zip(prompts, seeds, strict=True)
+        ]
+        return self.servers.map("/v1/completions", bodies, lambda _, answer: read_generated(answer, stops))
+
+    def _body(self, prompt: list[int], stops: Sequence[int], length: int) -> dict[str, Any]:
+        """JSON of a request to continue a prompt; nothing is left to defaults of the server."""
+        assert self.served is not None
+        return {
+            "model": self.served.id, "prompt": prompt, "max_tokens": length, "stop_token_ids": list(stops),
+            "return_token_ids": True, "repetition_penalty": 1.0, "min_p": 0.0,
+        }  # fmt: skip
 
     @property
     def rows(self) -> str:  # type: ignore[override]
         """See `Teacher`."""
-        return f"served by vLLM: hidden states in {self.format.key}"
+        return f"served by vLLM: {self.format.what}"
 
     def figures(self, steps: int) -> dict[str, float]:
-        """Per step: bytes received, seconds of waiting, requests, tries that failed, and rows that the cache had."""
+        """Per step: bytes received, seconds of waiting, requests, tries that failed, and rows that the cache had.
+
+        With the most likely tokens only, also the mean probability of a row that was not sent.
+        """
         traffic, self.servers.traffic = self.servers.traffic, Traffic()
         cached, self._cached = self._cached, 0
+        truncated, self._missing, given, self._given = self._missing, 0.0, self._given, 0
+        sparse = {"teacher/truncated_mass": truncated / max(given, 1)} if isinstance(self.format, TopK) else {}
         return {
+            **sparse,
             "teacher/megabytes": traffic.bytes / 1e6 / steps, "teacher/server_seconds": traffic.seconds / steps,
             "teacher/requests": traffic.requests / steps, "teacher/retries": traffic.retries / steps,
             "teacher/cached_rows": cached / steps,
@@ -206,6 +251,11 @@ class _Sequence:
     rows: np.ndarray
     ids: list[int]
     positions: np.ndarray
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or {"https": 443}.get(parts.scheme, 80)
 
 
 def _packed(sequences: Sequence[_Sequence], tokens: int) -> list[list[_Sequence]]:
