@@ -247,7 +247,7 @@ def test_a_server_that_will_not_do(server, make, fault, told):
 def test_a_server_that_generates(make):
     with (
         FakeServer(pooling=False) as server,
-        pytest.raises(TeacherError, match=r"has no /pooling: .*start it with: vllm serve .* --runner pooling"),
+        pytest.raises(TeacherError, match=r"has no /pooling, .*start it with: vllm serve .* --runner pooling"),
     ):
         check(make(server))
 

@@ -168,7 +168,8 @@ class Probe:
             return f"teacher server {url}: {told}, but the tokenizer of {self.name!r} has it; it serves another model"
         if answer.status_code == 404 and "does not exist" not in told:
             other = "; or learn from its most likely tokens by --teacher_top_k 20" * isinstance(self.format, States)
-            return f"teacher server {url} has no {self.format.path}: it was started for something else; {self._mend}{other}"
+            what = f"has no {self.format.path}, so it was started for something else"
+            return f"teacher server {url} {what}; {self._mend}{other}"
         return f"teacher server {url} refuses a request: {answer.status_code}: {told}; {self._mend}"
 
     def _check_width(self, url: str, answer: httpx.Response) -> None:
