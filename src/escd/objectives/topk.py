@@ -14,10 +14,11 @@ from torch import Tensor
 
 from ..align import DIVERGED, Alignment
 from ..pair import TokenizerPair
-from .base import Tile, TileLosses, check_choice, register
+from .base import Tile, TileLosses, register
 from .completion import Completions, completed
 from .escd import ESCD, blocks
 from .maths import FLOOR, UNREACHABLE, column_logsumexp, expected_log, rest_logsumexp, segment_sum
+from .options import check_choice
 from .rows import Links, Rows
 from .steps import Steps
 from .tables import DeviceTables

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..errors import ConfigError
-from ..objectives.base import check_choice
+from ..objectives.options import check_choice, check_number, check_whole
 from ..teachers.served.formats import DTYPES
 
 
@@ -59,15 +59,13 @@ class ServingArguments:
         if isinstance(self.teacher_server_url, str):
             self.teacher_server_url = [self.teacher_server_url]
         check_choice("teacher_server_dtype", self.teacher_server_dtype, ("auto", *DTYPES))
-        if not self.teacher_server_timeout > 0:
-            raise ConfigError(f"teacher_server_timeout={self.teacher_server_timeout} must be greater than 0")
-        if self.teacher_cache_megabytes < 0:
-            raise ConfigError(f"teacher_cache_megabytes={self.teacher_cache_megabytes} must be at least 0")
+        check_number("teacher_server_timeout", self.teacher_server_timeout, over=True)
+        check_whole("teacher_cache_megabytes", self.teacher_cache_megabytes, low=0)
+        if self.teacher_top_k is not None:
+            check_whole("teacher_top_k", self.teacher_top_k)
         for name in ("teacher_server_model", "teacher_top_k"):
             if not self.teacher_server_url and getattr(self, name) is not None:
                 raise ConfigError(f"{name} has no effect without --teacher_server_url")
-        if self.teacher_top_k is not None and self.teacher_top_k < 1:
-            raise ConfigError(f"teacher_top_k={self.teacher_top_k} must be at least 1")
         if self.teacher_top_k is not None and self.objective == "escd":
             self.objective = "escd-topk"
         if (self.objective == "escd-topk") != (self.teacher_top_k is not None):
