@@ -33,7 +33,7 @@ class FakeServer:
         faults: Functions `fault(handler)` that answer the next requests for rows instead of the model; one that
             returns a function has it applied to the states of the request's answer.
         always: The same for every such request.
-        pooling, generates: Which endpoints it has.
+        pooling: Whether it has /pooling, or else /v1/completions.
         models: What /v1/models offers.
         asked: Bodies of all requests for rows.
     """
@@ -116,8 +116,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send(200, b"".join(parts), "application/octet-stream", {"metadata": json.dumps({"data": items})})
 
     def logprobs(self):
-        """The answer of /v1/completions with `prompt_logprobs`."""
+        """The answer of /v1/completions: with `prompt_logprobs`, or with the token 9 until the length is reached."""
         k, prompts = self.body.get("prompt_logprobs"), self.body["prompt"]
+        if k is None:
+            ids = [9] * (self.body["max_tokens"] - 1) + self.body["stop_token_ids"][:1]
+            return self.json(200, {"choices": [{"index": 0, "text": "?", "token_ids": ids}]})
         if not self.sequences_fit(prompts, self.body["max_tokens"]):
             return
         if k > self.fake.max_logprobs:

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from escd import ConfigError, TeacherError, lab
-from escd.models import load_tokenizer
+from escd import ConfigError, TeacherError
 from escd.teachers import Conversation
-from escd.teachers.served import RowCache, VLLMTeacher
+from escd.teachers.served import RowCache
 
+from .batch import BATCH, PROMPTS, ROWS, check, expected
 from .fake import (
-    NAME,
     FakeServer,
     changed,
     cut,
@@ -25,55 +24,9 @@ from .fake import (
     no_rows,
     other_weights,
     short_body,
-    states,
     status,
     unit_norm,
 )  # fmt: skip
-
-TOKENIZER = load_tokenizer(lab.TEACHER_PATH, "teacher")
-QUESTIONS = [f"Tom has {n} shells and finds {n + 5} more. How many shells has he?" for n in (3, 17, 20, 41)]
-PROMPTS = [
-    TOKENIZER.apply_chat_template([{"role": "user", "content": q}], add_generation_prompt=True)["input_ids"]
-    for q in QUESTIONS
-]
-BATCH = [Conversation(p, list(range(20 + n, 32 + 3 * n))) for n, p in enumerate(PROMPTS)]
-ROWS = [np.arange(len(c.response)) for c in BATCH]
-ROWS[1] = np.array([0, 3, 7])
-ROWS[2] = ROWS[2][:0]
-
-
-@pytest.fixture
-def server():
-    with FakeServer() as fake:
-        yield fake
-
-
-@pytest.fixture
-def make():
-    """Teachers that are closed in the end."""
-    made = []
-
-    def teacher(*servers, name=lab.TEACHER_PATH, served_name=NAME, deadline=5.0, **options):
-        urls = [s if isinstance(s, str) else s.url for s in servers]
-        made.append(VLLMTeacher(name, urls, served_name=served_name, deadline=deadline, **options))
-        return made[-1]
-
-    yield teacher
-    for teacher in made:
-        teacher.servers.close()
-
-
-def check(teacher, folder=None, response=60):
-    teacher.check(PROMPTS, 1000, response, folder)
-    return teacher
-
-
-def expected():
-    parts = []
-    for c, rows in zip(BATCH, ROWS, strict=True):
-        if len(rows):
-            parts.append(states([*c.prompt, *c.response])[rows + len(c.prompt) - 1])
-    return torch.cat(parts)
 
 
 def assert_exact(teacher):

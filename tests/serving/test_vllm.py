@@ -12,14 +12,14 @@ from transformers import AutoModelForCausalLM
 import escd
 from escd import lab
 from escd.chat import Bridge, render_prompt
-from escd.cli import main
-from escd.metrics_file import read_metrics
 from escd.models import load_tokenizer
 from escd.objectives.tiles import logits_of
 from escd.teachers import Conversation, LocalTeacher
 from escd.teachers.served import VLLMTeacher
 from escd.teachers.served.client import Servers
 
+from .batch import BATCH, ROWS
+from .runs import distill, figures, local_run, rows
 from .vllm_server import POOLING, VENV, VLLMServer
 
 pytestmark = [
@@ -27,9 +27,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not (VENV / ".complete").exists(), reason=f"no vLLM in {VENV}; `make vllm` puts it there"),
 ]
-
-STEPS = 4
-KEPT = ("loss", "root", "child", "mass", "entropy", "completions/mean_length")
 
 
 @pytest.fixture(scope="module")
@@ -39,29 +36,9 @@ def server():
     server.close()
 
 
-def distill(folder, *flags):
-    """Exit code of a short run."""
-    return main(
-        [
-            "distill", "--model_name_or_path", "lab/student", "--teacher_model_name_or_path", "lab/teacher",
-            "--dataset_name", "lab/math", "--lab_prompts", "64", "--output_dir", str(folder), "--max_steps",
-            str(STEPS), "--per_device_train_batch_size", "8", "--max_completion_length", "60", "--learning_rate",
-            "1e-4", "--logging_steps", "1", "--save_steps", "2", "--report_to", "none", "--gradient_checkpointing",
-            "false", "--disable_tqdm", "true", *flags,
-        ]
-    )  # fmt: skip
-
-
-def figures(folder):
-    return [[row[k] for k in KEPT] for row in read_metrics(folder / "metrics.jsonl") if "loss" in row]
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """Figures of the run with the teacher in its own process."""
-    folder = tmp_path_factory.mktemp("local")
-    assert distill(folder / "run", "--teacher_model_init_kwargs", '{"dtype": "float32"}') == 0
-    return figures(folder / "run")
+    return local_run(tmp_path_factory.mktemp("local") / "run")
 
 
 # -- rows -------------------------------------------------------------------------------------------------------
@@ -83,8 +60,8 @@ def test_row_losses_equal_those_of_the_local_teacher(server, dtype, tolerance):
     texts = [f"Tom has {n} + 7 = {n + 7} shells now. The answer is {n + 7}." for n in range(12)]
     ids = [[*student.encode(text.encode())[0], student.preferred_stop] for text in texts]
     batch = [Conversation(p, bridge.to_teacher(i).ids) for p, i in zip(prompts, ids, strict=True)]
-    rows = [np.arange(len(c.response)) for c in batch]
-    logits = [logits_of(t.head(), t.hidden_rows(batch, rows)).T for t in (local, served)]
+    every = [np.arange(len(c.response)) for c in batch]
+    logits = [logits_of(t.head(), t.hidden_rows(batch, every)).T for t in (local, served)]
     assert torch.allclose(logits[0], logits[1], atol=1e-4 if dtype == "float32" else 0.2)
     objective, at = escd.objective("escd", pair), 0
     torch.manual_seed(0)
@@ -104,8 +81,7 @@ def test_row_losses_equal_those_of_the_local_teacher(server, dtype, tolerance):
 def test_a_run_equals_the_run_with_the_local_teacher(server, undisturbed, tmp_path):
     assert distill(tmp_path / "run", "--teacher_server_url", server.url) == 0
     np.testing.assert_allclose(figures(tmp_path / "run"), undisturbed, rtol=1e-3, atol=1e-5)
-    row = read_metrics(tmp_path / "run" / "metrics.jsonl")[0]
-    assert row["teacher/megabytes"] > 0.1
+    assert rows(tmp_path / "run")[0]["teacher/megabytes"] > 0.1
     assert "served by vLLM: hidden states in float32" in (tmp_path / "run" / "README.md").read_text()
     assert not (tmp_path / "run" / "_teacher_rows").exists()
 
@@ -134,7 +110,7 @@ def test_a_server_that_dies_in_a_step_and_comes_back(server, undisturbed, tmp_pa
     assert distill(tmp_path / "run", "--teacher_server_url", server.url) == 0
     found = figures(tmp_path / "run")
     np.testing.assert_allclose(found, undisturbed, rtol=1e-3, atol=1e-5)
-    retries = [row["teacher/retries"] for row in read_metrics(tmp_path / "run" / "metrics.jsonl") if "loss" in row]
+    retries = [row["teacher/retries"] for row in rows(tmp_path / "run")]
     assert [bool(r) for r in retries] == [False, False, True, False]
 
 
@@ -151,5 +127,46 @@ def test_a_server_that_dies_for_good(server, undisturbed, tmp_path, monkeypatch,
     server.start()
     assert distill(tmp_path / "run", *flags, "--resume_from_checkpoint", "true") == 0
     np.testing.assert_allclose(figures(tmp_path / "run"), undisturbed, rtol=1e-3, atol=1e-5)
-    cached = [row["teacher/cached_rows"] for row in read_metrics(tmp_path / "run" / "metrics.jsonl") if "loss" in row]
+    cached = [row["teacher/cached_rows"] for row in rows(tmp_path / "run")]
     assert [bool(c) for c in cached] == [False, False, True, False]  # step 3 was answered before
+
+
+# -- servers that generate --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def generating():
+    server = VLLMServer(lab.TEACHER_PATH, "--max-logprobs", "30").start()
+    yield server
+    server.close()
+
+
+def test_top_k_rows_are_what_they_are_said_to_be(generating):
+    model = AutoModelForCausalLM.from_pretrained(lab.TEACHER_PATH, dtype=torch.float32)
+    local = LocalTeacher(model, model, "local", lambda _, __, function, *args: function(*args))
+    served = VLLMTeacher(lab.TEACHER_PATH, [generating.url], top_k=30)
+    served.check([c.prompt for c in BATCH], 1000, 60)
+    exact = logits_of(local.head(), local.hidden_rows(BATCH, ROWS)).log_softmax(0).T
+    z = logits_of(served.head(), served.hidden_rows(BATCH, ROWS)).T
+    for found, log_q in zip(z, exact, strict=True):
+        kept = torch.nonzero(found[:1000] > -1e20)[:, 0]
+        top = log_q.topk(30)
+        assert set(kept.tolist()) == set(top.indices.tolist())
+        torch.testing.assert_close(found[kept], log_q[kept], atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(found[1000].exp(), 1 - top.values.exp().sum(), atol=1e-4, rtol=1e-3)
+    with pytest.raises(escd.TeacherError, match=r"max allowed: 30.*--max-logprobs 31"):
+        VLLMTeacher(lab.TEACHER_PATH, [generating.url], top_k=31).check([c.prompt for c in BATCH], 1000, 60)
+    with pytest.raises(escd.TeacherError, match="has no /pooling"):
+        VLLMTeacher(lab.TEACHER_PATH, [generating.url]).check([c.prompt for c in BATCH], 1000, 60)
+    served.servers.close()
+
+
+def test_runs_that_need_no_pooling(generating, undisturbed, tmp_path):
+    assert distill(tmp_path / "topk", "--teacher_server_url", generating.url, "--teacher_top_k", "30") == 0
+    found = rows(tmp_path / "topk")
+    assert 0 < found[0]["teacher/truncated_mass"] < 0.05
+    # The lab's teacher is sure of most rows: its 30 most likely tokens are nearly all there is.
+    np.testing.assert_allclose([row["root"] for row in found], [row[1] for row in undisturbed], rtol=0.2)
+    assert distill(tmp_path / "seqkd", "--teacher_server_url", generating.url, "--objective", "seqkd") == 0
+    assert rows(tmp_path / "seqkd")[0]["teacher/requests"] == 8
+    assert rows(tmp_path / "seqkd")[-1]["loss"] < 1
