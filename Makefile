@@ -1,6 +1,7 @@
 # make quickstart   .venv, install, and the main job on the embedded pair
 # make test         .venv, install, and the whole test suite
 # make lint         lint, format check, type check
+# make vllm         a server for the tests marked `served` and benchmarks/served.py (3.4 GB in ~/.cache/escd)
 # make bench        the benchmarks (downloads real vocabularies, 90 MB)
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ BIN    := $(VENV)/bin
 # Models this small run fastest with one thread; threads that spin while they wait can make two ten times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: quickstart test lint bench build clean
+.PHONY: quickstart test lint vllm bench build clean
 
 quickstart: $(VENV)/.train
 	$(BIN)/escd distill
@@ -22,6 +23,9 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+vllm:
+	PYTHON=$(PYTHON) tests/serving/build_vllm.sh
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/pair_and_align.py

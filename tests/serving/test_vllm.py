@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
+from vllm_server import POOLING, VENV, VLLMServer
 
 import escd
 from escd import lab
@@ -20,7 +21,6 @@ from escd.teachers.served.client import Servers
 
 from .batch import BATCH, ROWS
 from .runs import distill, figures, local_run, rows
-from .vllm_server import POOLING, VENV, VLLMServer
 
 pytestmark = [
     pytest.mark.served,
