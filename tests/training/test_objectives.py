@@ -13,7 +13,7 @@ from training.test_trainer import PROMPTS, config, trainer
 pytestmark = pytest.mark.slow
 
 COMPLETIONS = PROMPTS.add_column("completion", ["the dog ran to the park."] * len(PROMPTS))
-CROSS = [name for name in objective_names() if name not in ("kl", "sft")]
+CROSS = [name for name in objective_names() if name not in ("kl", "sft", "escd-topk")]  # that one is served
 
 
 def figures(folder):

@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 _BUSY = {408, 425, 429, 500, 502, 503, 504}  # answers that another try may change
 _LONGEST_WAIT = 10.0  # seconds between tries, so that a server that is back is noticed soon
+_START = 120.0  # seconds for an answer at the start of a run; the first one of a server is its slowest
 _BAD_ANSWERS = 3  # answers that cannot be read before a request is given up
 
 
@@ -100,12 +101,12 @@ class Servers:
         """
 
         async def once() -> httpx.Response:
-            async with asyncio.timeout(self.deadline):
+            async with asyncio.timeout(min(self.deadline, _START)):
                 return await self._client.request(method, url + path, json=body)
 
         try:
             return self._wait(once())
-        except (httpx.HTTPError, TimeoutError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             raise TeacherError(
                 f"teacher server {url} does not answer ({_reason(error)}); start it, or mend --teacher_server_url"
             ) from error

@@ -162,7 +162,7 @@ class TopK(RowFormat):
                 raise BadAnswer("its answer does not have the log-probabilities of every token that was sent")
             tables = [[self._row(found[i][p + 1]) for p in rows] for i, rows in enumerate(wanted)]
             return [torch.tensor(table, dtype=self.dtype).reshape(-1, self.width) for table in tables]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise BadAnswer(f"its answer holds no prompt_logprobs ({type(error).__name__})") from error
 
     def _row(self, told: dict[str, dict[str, Any]]) -> list[float]:

@@ -23,7 +23,7 @@ from ...objectives.tiles import Head, logits_of
 from .client import BadAnswer, Servers, quoted
 from .formats import RowFormat, States, read_generated
 
-# Rows of one model that differ by more come from other weights. Batches of another size change bfloat16 by 0.01.
+# Rows that differ by more come from other weights: batches of another size change only their rounding.
 SAME = 0.03
 # A head that does not belong to the states ranks the tokens of a prompt as if by lot: their mean rank is the middle.
 _RANK = 0.6
