@@ -17,6 +17,7 @@ from sandboxed import SHORT, need_sandbox
 import escd
 from escd.errors import ConfigError
 from escd.evaluation.sandbox import Limits, run_python
+from escd.evaluation.sandbox.run import collect
 
 PYTHON = "/python/bin/python3"
 
@@ -503,3 +504,28 @@ page.write(bytes.fromhex('b814000000cd80c3'))  # mov eax, 20 (getpid); int 0x80;
 print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))())
 """
     assert attempt(source).reason == "crash: SIGSYS"
+
+
+def test_what_is_written_just_before_the_end_is_read():
+    """Between a look at the pipe that found nothing and a look at the process that found it ended."""
+
+    class Ending:
+        started = time.monotonic()
+
+        def __init__(self, pipe):
+            self.pipe = pipe
+
+        def ended(self, within):
+            if self.pipe is not None:
+                os.write(self.pipe, b"last words")
+                os.close(self.pipe)
+                self.pipe = None
+            return True
+
+        def overfull(self):
+            return False
+
+    reading, writing = os.pipe()
+    box = Ending(writing)
+    assert collect([reading], box, [box], Limits()) == ([b"last words"], "")
+    os.close(reading)

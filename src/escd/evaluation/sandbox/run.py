@@ -74,7 +74,7 @@ def collect(pipes: Sequence[int], main: Box, boxes: Sequence[Box], limits: Limit
         "too many files", or empty.
     """
     read = {pipe: bytearray() for pipe in pipes}
-    reason = ""
+    reason, over = "", False
     deadline = main.started + limits.wall
     with selectors.DefaultSelector() as selector:
         for pipe in pipes:
@@ -82,7 +82,7 @@ def collect(pipes: Sequence[int], main: Box, boxes: Sequence[Box], limits: Limit
         looked = time.monotonic()
         while not reason:
             now = time.monotonic()
-            pause = min(_TICK, max(deadline - now, 0.0))
+            pause = 0.0 if over else min(_TICK, max(deadline - now, 0.0))
             ready = selector.select(pause) if selector.get_map() else []
             for key, _ in ready:
                 data = os.read(key.fd, 1 << 16)
@@ -91,9 +91,11 @@ def collect(pipes: Sequence[int], main: Box, boxes: Sequence[Box], limits: Limit
                 read[key.fd] += data
                 if len(read[key.fd]) > limits.output:
                     reason = "output limit"
-            # A pipe that something still holds open says nothing once the process has ended.
-            if not ready and main.ended(0.0 if selector.get_map() else pause):
+            # A pipe that something still holds open says nothing once the process has ended. But what it wrote between
+            # the last look at the pipe and its end is still in there.
+            if not ready and over:
                 break
+            over = over or (not ready and main.ended(0.0 if selector.get_map() else pause))
             if now >= deadline:
                 reason = reason or "time limit"
             if now - looked >= _TICK:
