@@ -193,7 +193,8 @@ class ByteVocab:
         """Ids by the encoder, except for the characters that it turns out not to keep."""
         apart = ""
         while True:
-            parts = re.split(f"([{re.escape(apart)}]+)", text) if apart else [text]
+            # One by one: a run of them may fit other tokens than each does alone.
+            parts = re.split(f"([{re.escape(apart)}])", text) if apart else [text]
             ids: list[int] = []
             for number, part in enumerate(parts):
                 raw = part.encode()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 import escd
+from escd.families.bytelevel import byte_alphabet
 
 LETTERS = string.ascii_letters + string.digits + string.punctuation
 WORDS = ["▁the", "▁cat", "he", "▁t", "▁c", "at", "▁▁", "▁▁▁", "é", "漢", "Ċ", "ĉ", "▁1", "12"]
@@ -272,3 +273,26 @@ def test_tiktoken(make):
 def test_tiktoken_encodes_the_same(text):
     vocab = escd.ByteVocab.from_tokenizer(encoding())
     assert vocab.encode(text.encode()) == (encoding().encode(text, disallowed_special=()), 0)
+
+
+def test_possessive_patterns_of_tiktoken():
+    """`{1,3}+` takes at most three digits there."""
+    possessive = tiktoken.Encoding(
+        "p", pat_str=r"\p{L}++|\p{N}{1,3}+|\s++$|\s+(?!\S)|\s|[^\s\p{L}\p{N}]++",
+        mergeable_ranks=RANKS | {b"12": 600, b"1212": 601, b"121": 602}, special_tokens={},
+    )  # fmt: skip
+    vocab = escd.ByteVocab.from_tokenizer(possessive)
+    for text in ("12121212", "the  \n 1212", "a  \n\n", "é 1\n the"):
+        assert vocab.encode(text.encode()) == (possessive.encode(text), 0)
+
+
+def test_characters_apart_are_spelled_one_by_one():
+    """Greedily, two of them fit a token that leaves a byte which nothing spells."""
+    letters = {b: c for c, b in byte_alphabet().items()}
+    tokens = [bytes([b]) for b in range(256) if b != 0x96] + ["▁".encode(), "▁".encode() + b"\xe2"]
+    known = {"".join(letters[b] for b in token): i for i, token in enumerate(tokens)}
+    built = Tokenizer(models.BPE(known, []))
+    built.pre_tokenizer, built.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    vocab = escd.ByteVocab.from_tokenizer(built)
+    ids, lost = vocab.encode("a▁▁b".encode())
+    assert (vocab.decode(ids), lost) == ("a▁▁b".encode(), 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,6 +43,8 @@ def from_ranks(ranks: Mapping[bytes, int], pattern: str, special: Mapping[str, i
             key=lambda c: (ranks[data[:c]], ranks[data[c:]]),
         )
     ]
+    # What is possessive in tiktoken would be a repetition of the repetition here.
+    pattern = re.sub(r"(\{\d+(?:,\d*)?\})\+", r"\1", pattern)
     split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
     alphabet = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
     added = [
