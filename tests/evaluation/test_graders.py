@@ -240,6 +240,20 @@ def test_mistakes_in_a_record():
             grade(name, "1", {"question": "?"})
 
 
+@pytest.mark.parametrize(
+    ("name", "record", "says"),
+    [
+        ("math", {"answer": 10**5000}, "too many digits"), ("math", {"answer": float("nan")}, "'nan'"),
+        ("science", {"answer": "much"}, "not one value and unit"), ("choice", {"answer": "heat"}, "no letter"),
+        ("science", {"answer": "1 m", "relative_tolerance": "x"}, "relative_tolerance must be a finite number"),
+        ("code", {"tests": 5}, "tests must be a program"), ("stdio", {"cases": []}, "cases: there is none"),
+    ],
+)  # fmt: skip
+def test_records_that_nothing_can_be_judged_by(name, record, says):
+    with pytest.raises(ConfigError, match=says):
+        grade(name, "Answer: 1", record)
+
+
 def test_a_grader_that_is_not_installed(monkeypatch):
     import sys
 

@@ -113,9 +113,11 @@ def test_degenerate_responses_take_no_time(reader, before, behind):
     for piece in PIECES:
         taken = []
         for length in (20_000, 40_000):
-            response = before + piece * (length // len(piece)) + behind
-            start = time.perf_counter()
-            read(response)
-            taken.append(time.perf_counter() - start)
+            response, times = before + piece * (length // len(piece)) + behind, []
+            for _ in range(2):  # once the garbage of all other tests may be collected
+                start = time.process_time()
+                read(response)
+                times.append(time.process_time() - start)
+            taken.append(min(times))
         assert taken[1] < 0.5 + 3 * taken[0], piece
         assert taken[1] < 2, piece

@@ -118,9 +118,9 @@ def table(found: Mapping[str, Scores]) -> str:
 
     >>> from escd.evaluation.scores import Score
     >>> print(table({"lab/math": Scores(2, 1, Score(0.5, 0.0, 1.0), {1: Score(0.5, 0.0, 1.0)})}))
-    task      problems  samples  measure    score  95 % interval
-    lab/math         2        1  avg@1     50.0 %  [ 0.0, 100.0]
-                                 pass@1    50.0 %  [ 0.0, 100.0]
+    task      problems  samples  measure     score  95 % interval
+    lab/math         2        1  avg@1      50.0 %  [ 0.0, 100.0]
+                                 pass@1     50.0 %  [ 0.0, 100.0]
     """
     width = max(len("task"), *map(len, found))
     lines = [f"{'task':{width}}  problems  samples  {'measure':8}  {'score':>7}  95 % interval"]

@@ -20,6 +20,7 @@ SECONDS = 5  # of each step
 _DIGITS = 6  # a decimal with as many stands for the number that it is rounded from
 _PRECISION = 50
 _EQUAL = re.compile(r"(?<![<>!:\\])(=|\\approx(?![A-Za-z])|\\simeq|\\doteq)(?!=)")
+_BOUND = re.compile(r"\s*(?:[<>]|\\(?:le|ge|lt|gt|neq?)(?![A-Za-z]))")  # math-verify reads "< 5" as 5
 _BASED = re.compile(r"([0-9A-F]+)_\{?(\d+)\}?")
 _PERCENT = re.compile(r"\s*(?:\\?%|\\?\bpercent(?:age)?\b|\bpct\b)\s*$")
 
@@ -98,6 +99,8 @@ def same_expression(gold, found):
         return False
     if gold_base not in (None, "10"):
         return gold == found
+    if _BOUND.match(found) and not _BOUND.match(gold):
+        return False
     said = conclusions(found)
     for candidate in said if not _EQUAL.search(gold) else [found] if said else []:
         for left, right in percents(gold, candidate):

@@ -9,7 +9,8 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+
 _RAISED = re.compile("[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _SIGNS = str.maketrans({
     "−": "-", "–": "-", "—": "-", "，": ",", "×": "\\times ", "·": "\\cdot ", "⋅": "\\cdot ", "≈": "\\approx ",
-    "±": "\\pm ", "≤": "\\le ", "≥": "\\ge ", "½": "\\frac{1}{2}", "¼": "\\frac{1}{4}", "¾": "\\frac{3}{4}",
+    "±": "\\pm ", "≠": "\\ne ", "≤": "\\le ", "≥": "\\ge ",
+    "½": "\\frac{1}{2}", "¼": "\\frac{1}{4}", "¾": "\\frac{3}{4}",
 })  # fmt: skip
 _WRAPPED = re.compile(r"\\(?:text(?:bf|rm|it|normal)?|math(?:rm|bf|it)|mbox|rm|operatorname|unit|si)\s*\{([^{}]*)\}")
 # 1\,000  1{,}000  10,\!000  and with narrow blanks: no list is written so.

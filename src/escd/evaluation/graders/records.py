@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
+from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 from ...errors import ConfigError
@@ -15,6 +17,7 @@ from ..sandbox.inside.suite import fault as suite_fault
 from .cases import cases_of
 
 _DATA = (str, int, float, Decimal, date, time, timedelta, type(None))
+_LOCK = Lock()
 _LOSSY = 2.0**63  # whole numbers from here on come out of JSON as floats
 _NO_NUMBER = re.compile(r"\s*[-+]?(?:nan|inf|infinity)\s*", re.I)
 
@@ -87,7 +90,13 @@ def _code(record: Mapping[str, Any]) -> str:
             return f"{key} must be text, not {_short(record[key])}"
     if entry_point and not entry_point.isidentifier():
         return f"entry_point must be the name of a function, not {_short(entry_point)}"
-    with warnings.catch_warnings():  # of the syntax of tests
+    return _tests_fault(tests, entry_point)
+
+
+@lru_cache(4096)
+def _tests_fault(tests: str, entry_point: str | None) -> str:
+    # Python warns of the syntax of tests; what it warns of is one list for all threads.
+    with _LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return suite_fault(tests, entry_point)
 
