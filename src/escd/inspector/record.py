@@ -280,8 +280,7 @@ class Inspector:
                 raise error(f"the {who}'s logits are NaN or infinite at row {rows[int(bad[0])]} of a response")
         root, child = self.objective.losses(log_p, log_q, tile)
         normal_t, normal_s = log_q.new_zeros(len(log_q)), log_p.new_zeros(len(log_p))
-        sets, posterior = self.objective.sets, self.objective.posterior
-        found = sets.find(tile.links, (log_q.T, normal_t), (log_p.T, normal_s), posterior)
+        found = self.objective.find(tile.links, (log_q.T, normal_t), (log_p.T, normal_s))
         return _Tile(log_p.exp().numpy(), log_q.exp().numpy(), root.numpy(), child.numpy(), found)
 
     def _note(self, kind: str, ids: Any) -> list[int]:

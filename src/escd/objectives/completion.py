@@ -26,8 +26,8 @@ class Completions:
         link: int64 [E], the link of each entry.
         mass: [E], M_g, the teacher's probability of the group at the root row.
         weight: [E], what each is weighted by: `mass`, or the posterior.
-        rest: [K], what the weights behind a link leave of 1; 0 where the teacher rules out all that starts with the
-            bytes sampled, which has no posterior.
+        whole: [K], what posteriors add up to with the rest bin: 1, or 0 where the teacher rules out all that starts
+            with the bytes sampled, which has no posterior. None where `weight` is `mass`.
         log_p: [E], log P_g, the student's log-probability of the set at the child row.
         token, column: int64 [M], student token and column of the logits of each member.
         entry: int64 [M], its entry.
@@ -37,7 +37,7 @@ class Completions:
     link: Tensor
     mass: Tensor
     weight: Tensor
-    rest: Tensor
+    whole: Tensor | None
     log_p: Tensor
     token: Tensor
     column: Tensor
@@ -48,13 +48,18 @@ class Completions:
         """Sum of `values` [E] over the entries of each of K `links`."""
         return segment_sum(values, self.link, links)
 
+    def per_column(self, values: Tensor, links: Links, columns: int) -> Tensor:
+        """Sum of `values` [E] at each of the `columns` of student logits, where the children of the links stand."""
+        child = torch.from_numpy(links.child).to(values.device)
+        return values.new_zeros(columns).index_add_(0, child, self.per_link(values, len(links)))
+
 
 def completed(
     links: Links,
     link: Tensor,
     mass: Tensor,
     weight: Tensor,
-    rest: Tensor,
+    whole: Tensor | None,
     members: Tensor,
     first: Tensor,
     size: Tensor,
@@ -66,7 +71,7 @@ def completed(
     token, column = members[member], torch.from_numpy(links.child).to(z_s.device)[link[of_set]]
     log_member = z_s[token, column] - log_z_s[column]
     log_p = segment_logsumexp(log_member, of_set, len(link))
-    return Completions(link, mass, weight, rest, log_p, token, column, of_set, log_member)
+    return Completions(link, mass, weight, whole, log_p, token, column, of_set, log_member)
 
 
 class CompletionSets:
@@ -142,7 +147,7 @@ class CompletionSets:
 
         log_candidate = log_q(t["candidates"][candidate], link[of_entry])
         mass = weight = segment_sum(log_candidate.exp(), of_entry, len(link))
-        whole = mass.new_ones(len(links))
+        whole = None
         if posterior:
             place, of_link = ragged(low, high - low)
             order = self._tables("teacher_order", device, lambda: self.pair.teacher_order)
@@ -151,8 +156,7 @@ class CompletionSets:
             some = log_whole > UNREACHABLE
             weight = (log_mass - torch.where(some, log_whole, torch.inf)[link]).exp()
             whole = some.to(mass.dtype)
-        rest = (whole - segment_sum(weight, link, len(links))).clamp_min(0)
-        return completed(links, link, mass, weight, rest, t["members"], first_member, size, (z_s, log_z_s))
+        return completed(links, link, mass, weight, whole, t["members"], first_member, size, (z_s, log_z_s))
 
     def _on(self, device: torch.device) -> dict[str, Tensor]:
         owners: dict[str, Any] = dict.fromkeys(("start", "count", "group", "low", "size", "members"), self)

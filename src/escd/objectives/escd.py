@@ -11,7 +11,7 @@ from torch import Tensor
 from ..align import DIVERGED, Alignment
 from ..pair import TokenizerPair
 from .base import Objective, Tile, TileLosses, register
-from .completion import COMPLETIONS, CompletionSets
+from .completion import COMPLETIONS, Completions, CompletionSets
 from .maths import UNREACHABLE, column_logsumexp, expected_log, kl_with_complement, rest_logsumexp
 from .options import HEAVIEST, check_choice, check_flag, check_number
 from .rows import Links, Rows, count
@@ -94,7 +94,7 @@ class ESCD(Objective):
         """The child rows of a response."""
         ids, status, row_s = alignment.student_ids, alignment.status, alignment.roots[:, 0]
         # Roots whose sampled token opens groups, with a child row in this response that is supervised.
-        opens = self.sets.count[ids[row_s]] > 0
+        opens = self.opens(ids[row_s])
         if len(row_s) and row_s[-1] + 1 == len(ids):
             opens[-1] = False
         root = np.flatnonzero(opens)
@@ -104,6 +104,14 @@ class ESCD(Objective):
         low, high = self.compatible[action].T if self.posterior else (none, none)
         steps = Steps(root, row_s[root] + 1, action, low, high)
         return deeper_steps(self.pair, alignment, steps) if self.deep else steps
+
+    def opens(self, actions: np.ndarray) -> np.ndarray:
+        """bool [N]: whether sampling each of the student tokens [N] opens a group that something completes."""
+        return self.sets.count[actions] > 0
+
+    def find(self, links: Links, teacher: tuple[Tensor, Tensor], student: tuple[Tensor, Tensor]) -> Completions:
+        """The groups behind links and what completes them; arguments as of `CompletionSets.find`."""
+        return self.sets.find(links, teacher, student, self.posterior)
 
     @cached_property
     def compatible(self) -> np.ndarray:
@@ -131,12 +139,13 @@ class ESCD(Objective):
         links = rows.links
         # Both are log-probabilities, so their partition functions are 1.
         normal_t, normal_s = log_q.new_zeros(len(log_q)), log_p.new_zeros(len(log_p))
-        found = self.sets.find(links, (log_q.T, normal_t), (log_p.T, normal_s), self.posterior)
+        found = self.find(links, (log_q.T, normal_t), (log_p.T, normal_s))
         child = torch.from_numpy(links.child).to(log_p.device)
         weight = found.weight
         loss = -found.per_link(expected_log(weight, found.log_p), len(links))
         if self.rest_bin:
-            rest = found.rest
+            assert found.whole is not None  # weights are posteriors
+            rest = (found.whole - found.per_link(weight, len(links))).clamp_min(0)
             outside = torch.ones(len(links), log_p.shape[1], dtype=torch.bool, device=log_p.device)
             outside[found.link[found.entry], found.token] = False
             log_rest, some = rest_logsumexp(log_p[child], outside)
@@ -162,34 +171,15 @@ class ESCD(Objective):
         z, z_t, links = tile.student, tile.teacher, tile.rows.links
         n, roots = z.shape[1], int((tile.rows.root >= 0).sum())
         log_z, log_z_t = column_logsumexp(z), column_logsumexp(z_t)
-        found = self.sets.find(links, (z_t, log_z_t), (z, log_z), self.posterior)
-        weight, child = found.weight, torch.from_numpy(links.child).to(z.device)
+        found = self.find(links, (z_t, log_z_t), (z, log_z))
+        weight = found.weight
 
         def per_column(values: Tensor) -> Tensor:
-            return z.new_zeros(n).index_add_(0, child, found.per_link(values, len(links)))
-
-        target, rest = self._tile_targets(z_t, log_z_t, roots, len(z))
-        outside = self._outside(len(z), z.device)
-        z_outside = z[outside, :roots]
-        log_rest = column_logsumexp(z_outside)
-        reachable = log_rest > UNREACHABLE
-        rest_loss = torch.special.xlogy(rest, rest) - rest * (log_rest - log_z[:roots])
+            return found.per_column(values, links, n)
 
         # Gradient: p times the target mass that the row's losses hold, minus the targets.
         scale = self.child_weight * per_column(weight)
-        scale[:roots] += torch.where(reachable, 1.0, 1.0 - rest)
-        root, mean_z = z.new_zeros(n), z.new_zeros(n)
-        for block in blocks(z):
-            z_b, t_b = z[block], target[block]
-            root[:roots] += (torch.special.xlogy(t_b, t_b) - t_b * (z_b[:, :roots] - log_z[:roots])).sum(0)
-            p = (z_b - log_z).exp_()
-            mean_z += (p * z_b).sum(0)
-            z_b.copy_(p.mul_(scale))
-            z_b[:, :roots] -= t_b
-        root[:roots] += torch.where(reachable, rest_loss, 0.0)
-        # z_j outside U: p_j - t(⊥) p_j / p(⊥)
-        share = (z_outside - log_rest).exp_().mul_(torch.where(reachable, rest, 0.0))
-        z[:, :roots].index_add_(0, outside, share, alpha=-1)
+        root, mean_z = self._root_part((z, log_z), (z_t, log_z_t), roots, scale)
         share = weight[found.entry] * (found.log_member - found.log_p[found.entry]).exp()
         z.view(-1).index_add_(0, found.token * n + found.column, share, alpha=-self.child_weight)
         return TileLosses(
@@ -201,6 +191,36 @@ class ESCD(Objective):
             student_log_z=log_z,
             teacher_log_z=log_z_t,
         )
+
+    def _root_part(
+        self, student: tuple[Tensor, Tensor], teacher: tuple[Tensor, Tensor], roots: int, scale: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Root losses [n] and mean logits [n] of a tile whose first `roots` columns are roots.
+
+        Turns the student's logits into p times the target mass, of which `scale` [n] holds the child losses', minus
+        the targets of the root loss.
+        """
+        (z, log_z), (z_t, log_z_t) = student, teacher
+        target, rest = self._tile_targets(z_t, log_z_t, roots, len(z))
+        outside = self._outside(len(z), z.device)
+        z_outside = z[outside, :roots]
+        log_rest = column_logsumexp(z_outside)
+        reachable = log_rest > UNREACHABLE
+        rest_loss = torch.special.xlogy(rest, rest) - rest * (log_rest - log_z[:roots])
+        scale[:roots] += torch.where(reachable, 1.0, 1.0 - rest)
+        root, mean_z = torch.zeros_like(log_z), torch.zeros_like(log_z)
+        for block in blocks(z):
+            z_b, t_b = z[block], target[block]
+            root[:roots] += (torch.special.xlogy(t_b, t_b) - t_b * (z_b[:, :roots] - log_z[:roots])).sum(0)
+            p = (z_b - log_z).exp_()
+            mean_z += (p * z_b).sum(0)
+            z_b.copy_(p.mul_(scale))
+            z_b[:, :roots] -= t_b
+        root[:roots] += torch.where(reachable, rest_loss, 0.0)
+        # z_j outside U: p_j - t(⊥) p_j / p(⊥)
+        share = (z_outside - log_rest).exp_().mul_(torch.where(reachable, rest, 0.0))
+        z[:, :roots].index_add_(0, outside, share, alpha=-1)
+        return root, mean_z
 
     def _tile_targets(self, z_t: Tensor, log_z_t: Tensor, roots: int, columns: int) -> tuple[Tensor, Tensor]:
         """t [columns, roots] and t(⊥) [roots] of the first `roots` teacher columns."""

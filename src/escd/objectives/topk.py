@@ -12,15 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..align import DIVERGED, Alignment
 from ..pair import TokenizerPair
-from .base import Tile, TileLosses, register
+from .base import register
 from .completion import Completions, completed
 from .escd import ESCD, blocks
 from .maths import FLOOR, UNREACHABLE, column_logsumexp, expected_log, rest_logsumexp, segment_sum
 from .options import check_choice
 from .rows import Links, Rows
-from .steps import Steps
 from .tables import DeviceTables
 
 _ARMS = ("set", "none", "single", "exact")
@@ -60,16 +58,13 @@ class TopKESCD(ESCD):
         )
         self.groups = RowGroups(pair, completion, self.compatible)
 
-    def steps(self, alignment: Alignment) -> Steps:
-        """Roots whose sampled token may open a group, whichever tokens are retained, with a child row."""
-        ids, status, row_s = alignment.student_ids, alignment.status, alignment.roots[:, 0]
-        opens = self.groups.high[ids[row_s]] > self.groups.low[ids[row_s]]
-        if len(row_s) and row_s[-1] + 1 == len(ids):
-            opens[-1] = False
-        root = np.flatnonzero(opens)
-        root = root[status[row_s[root] + 1] != DIVERGED]
-        none = np.zeros(len(root), np.int64)
-        return Steps(root, row_s[root] + 1, ids[row_s[root]], none, none)
+    def opens(self, actions: np.ndarray) -> np.ndarray:
+        """Whether each of the student tokens [N] may open a group, whichever tokens are retained."""
+        return self.groups.high[actions] > self.groups.low[actions]
+
+    def find(self, links: Links, teacher: tuple[Tensor, Tensor], student: tuple[Tensor, Tensor]) -> Completions:
+        """See `ESCD.find`."""
+        return self.groups.find(links, teacher, student)
 
     # -- dense reference ----------------------------------------------------------------------------------------
 
@@ -89,27 +84,13 @@ class TopKESCD(ESCD):
         loss = loss + torch.where(some, torch.special.xlogy(rest, rest) - rest * log_rest, 0.0)
         return log_p.new_zeros(len(root)).masked_scatter(is_root, loss), self.child_losses(log_p, log_q, rows)
 
-    def child_losses(self, log_p: Tensor, log_q: Tensor, rows: Rows) -> Tensor:
-        """Child losses [A] from log-probabilities [A, C_S] and [R, C_T]."""
-        normal_t, normal_s = log_q.new_zeros(len(log_q)), log_p.new_zeros(len(log_p))
-        found = self.groups.find(rows.links, (log_q.T, normal_t), (log_p.T, normal_s))
-        loss = -found.per_link(expected_log(found.weight, found.log_p), len(rows.links))
-        child = torch.from_numpy(rows.links.child).to(log_p.device)
-        return log_p.new_zeros(len(log_p)).index_add(0, child, loss)
-
     # -- tiles --------------------------------------------------------------------------------------------------
 
-    def tile(self, tile: Tile) -> TileLosses:
-        """See `Objective.tile`. As `ESCD.tile`, but each column has its own few tokens in U."""
-        z, z_t, links = tile.student, tile.teacher, tile.rows.links
-        n, roots = z.shape[1], int((tile.rows.root >= 0).sum())
-        log_z, log_z_t = column_logsumexp(z), column_logsumexp(z_t)
-        found = self.groups.find(links, (z_t, log_z_t), (z, log_z))
-        weight, child = found.weight, torch.from_numpy(links.child).to(z.device)
-
-        def per_column(values: Tensor) -> Tensor:
-            return z.new_zeros(n).index_add_(0, child, found.per_link(values, len(links)))
-
+    def _root_part(
+        self, student: tuple[Tensor, Tensor], teacher: tuple[Tensor, Tensor], roots: int, scale: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """See `ESCD._root_part`; here each column has its own few tokens in U."""
+        (z, log_z), (z_t, log_z_t) = student, teacher
         target, rest = self._tile_targets(z_t, log_z_t, roots, len(z))
         token, column = (z_t[: len(self.pair.teacher), :roots] > UNREACHABLE).nonzero(as_tuple=True)
         entered = self.phi(z.device)[token]
@@ -121,15 +102,12 @@ class TopKESCD(ESCD):
         reachable = log_rest > UNREACHABLE
         rest_loss = torch.special.xlogy(rest, rest) - rest * (log_rest - log_z[:roots])
         pulled = torch.where(reachable, rest, 0.0)
-
-        # Gradient: p times the target mass that the row's losses hold, minus the targets; see `ESCD.tile`.
-        scale = self.child_weight * per_column(weight)
         scale[:roots] += torch.where(reachable, 1.0, 1.0 - rest)
         t_u = target[u, column]
-        root, mean_z = z.new_zeros(n), z.new_zeros(n)
+        del target
+        root, mean_z = torch.zeros_like(log_z), torch.zeros_like(log_z)
         root[:roots] = segment_sum(torch.special.xlogy(t_u, t_u) - t_u * (z_u - log_z[column]), column, roots)
         root[:roots] += torch.where(reachable, rest_loss, 0.0)
-        del target
         for block in blocks(z):
             z_b = z[block]
             outside = (z_b[:, :roots] - log_rest).exp_().mul_(pulled)
@@ -139,17 +117,7 @@ class TopKESCD(ESCD):
             z_b[:, :roots] -= outside
         # Columns in U are no part of ⊥.
         z[u, column] = (z_u - log_z[column]).exp() * scale[column] - t_u
-        share = weight[found.entry] * (found.log_member - found.log_p[found.entry]).exp()
-        z.view(-1).index_add_(0, found.token * n + found.column, share, alpha=-self.child_weight)
-        return TileLosses(
-            root=root,
-            child=per_column(-weight * found.log_p),
-            entropy=log_z - mean_z,
-            mass=per_column(found.mass),
-            completed=per_column(found.mass * found.log_p.exp()),
-            student_log_z=log_z,
-            teacher_log_z=log_z_t,
-        )
+        return root, mean_z
 
     def phi(self, device: torch.device) -> Tensor:
         """See `TokenizerPair.phi`."""
@@ -214,9 +182,8 @@ class RowGroups:
         number = torch.from_numpy(np.cumsum(opens) - 1).to(device)
         at, column = torch.from_numpy(token).to(device), torch.from_numpy(row).to(device)
         mass = segment_sum((z_t[at, column] - log_z_t[column]).exp(), number, len(leader))[group]
-        rest = 1 - segment_sum(mass, link, len(links))
         members = self.tables("members", device, lambda: self.pair.student_order)
-        return completed(links, link, mass, mass, rest, members, start, size, student)
+        return completed(links, link, mass, mass, None, members, start, size, student)
 
     def _find_members(self, leader: int, sampled: int) -> tuple[int, int]:
         """Start and size of the run of `student_order` that completes a candidate of which some bytes are sampled."""
